@@ -1,0 +1,1 @@
+//! TCP Vegas and Gallop-Vegas congestion control for QUIC.

@@ -1,0 +1,2 @@
+//! The commands that cross languages, and their set-up.
+fn main() {}

@@ -1,1 +1,81 @@
-//! Deterministic network simulator.
+//! Deterministic network simulator that drives real quiche connections, TLS and
+//! all, in virtual time.
+//!
+//! Same seed, same packets and same qlog, to the byte. Everything runs in one
+//! thread of its own ([`isolated`]), so simulations run in parallel by running
+//! several.
+//!
+//! ```
+//! use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
+//! use std::time::Duration;
+//!
+//! let seed = 1;
+//! let received = isolated(seed, || {
+//!     let path = Dumbbell::new("10mbit".parse()?, Duration::from_millis(40), "50p".parse()?)
+//!         .build(1, seed);
+//!     let mut simulation = Simulation::new(path.topology)?;
+//!     let flow = simulation.add_flow(Flow::new(Controller::named("reno")))?;
+//!     simulation.run_until(Duration::from_secs(2))?;
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
+//!         simulation.report(flow).map_or(0, |report| report.received_bytes),
+//!     )
+//! })??;
+//! assert!(received > 1_500_000);
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! The parts fit together: [`queue::Queue`]s and [`impairment::Impairment`]s
+//! make a [`link::Link`], links and routes a [`topology::Topology`] (a
+//! [`Dumbbell`] is one), a [`traffic::Source`] and a [`Controller`] a [`Flow`].
+//!
+//! Rates count bytes on the wire: UDP payload and
+//! [`packet::WIRE_OVERHEAD_BYTES`].
+
+pub mod units;
+
+#[cfg(feature = "engine")]
+pub mod acks;
+#[cfg(feature = "engine")]
+mod buffers;
+#[cfg(feature = "engine")]
+pub mod clock;
+#[cfg(feature = "engine")]
+mod endpoint;
+#[cfg(feature = "engine")]
+mod engine;
+#[cfg(feature = "engine")]
+pub mod entropy;
+#[cfg(feature = "engine")]
+pub mod impairment;
+#[cfg(feature = "engine")]
+mod isolation;
+#[cfg(feature = "engine")]
+pub mod link;
+#[cfg(feature = "engine")]
+pub mod meter;
+#[cfg(feature = "engine")]
+pub mod packet;
+#[cfg(feature = "engine")]
+pub mod queue;
+#[cfg(feature = "engine")]
+pub mod random;
+#[cfg(feature = "engine")]
+mod settings;
+#[cfg(feature = "engine")]
+mod tls;
+#[cfg(feature = "engine")]
+pub mod topology;
+#[cfg(feature = "engine")]
+pub mod traffic;
+
+#[cfg(feature = "engine")]
+pub use {
+    acks::AckPolicy,
+    buffers::{ZeroBuffers, Zeros},
+    endpoint::{Action, Connection, ConnectionError},
+    engine::{Flow, FlowReport, Observation, Simulation, SimulationError},
+    isolation::{SelfCheckError, isolated, self_check},
+    packet::Side,
+    settings::{ConfigError, Controller},
+    topology::{Dumbbell, DumbbellTopology},
+};

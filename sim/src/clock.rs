@@ -1,0 +1,214 @@
+//! The virtual clock: one per thread, the real one when none is set.
+//!
+//! quiche and BoringSSL ask the operating system for the time themselves, so
+//! this module defines the C functions they end in (`clock_gettime`,
+//! `gettimeofday` and `time`) and answers from the thread's virtual clock. On a
+//! thread without one the kernel answers, as ever. Waiting (sleep, timed locks)
+//! is not virtual: a simulation never waits.
+//!
+//! [`isolated`](crate::isolated) sets the clock and checks that these
+//! definitions are the ones the program runs with.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::{Duration, Instant};
+
+/// Virtual monotonic time at the start of a simulation: far enough from zero
+/// that subtracting any RTT or timeout from an `Instant` cannot underflow.
+pub const BASE: Duration = Duration::from_secs(1_000_000);
+
+/// Virtual wall clock at the start of a simulation: 2026-01-01 00:00:00 UTC.
+pub const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
+
+/// A point in virtual time, in nanoseconds since the start of the simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of the simulation.
+    pub const ZERO: Time = Time(0);
+
+    /// The time `nanoseconds` after the start.
+    #[must_use]
+    pub const fn from_nanos(nanoseconds: u64) -> Time {
+        Time(nanoseconds)
+    }
+
+    /// Nanoseconds since the start.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        Duration::from(self).as_secs_f64()
+    }
+}
+
+impl From<Duration> for Time {
+    /// The time that long after the start; more than 584 years count as those.
+    fn from(since_start: Duration) -> Time {
+        Time(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Time> for Duration {
+    fn from(time: Time) -> Duration {
+        Duration::from_nanos(time.0)
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, delay: Duration) -> Time {
+        Time(self.0.saturating_add(Time::from(delay).0))
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
+    fn sub(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.as_secs_f64())
+    }
+}
+
+thread_local! {
+    /// Virtual monotonic nanoseconds, [`BASE`] included; 0 means the real clock.
+    static NOW: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Sets this thread's clock to `now`.
+pub fn set(now: Time) {
+    let base = Time::from(BASE).0;
+    NOW.set(base.saturating_add(now.0));
+}
+
+/// Gives this thread the real clock back.
+pub fn clear() {
+    NOW.set(0);
+}
+
+/// This thread's virtual time, or `None` if it has the real clock.
+#[must_use]
+pub fn now() -> Option<Time> {
+    let base = Time::from(BASE).0;
+    NOW.get().checked_sub(base).map(Time)
+}
+
+/// Translates between `Instant`s, in which quiche thinks, and [`Time`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Epoch(Instant);
+
+impl Epoch {
+    /// The epoch of this thread's virtual clock; `None` without one.
+    pub(crate) fn of_this_thread() -> Option<Epoch> {
+        let now = now()?;
+        Some(Epoch(Instant::now() - Duration::from(now)))
+    }
+
+    /// When `instant` is; an instant before the start counts as the start.
+    pub(crate) fn time(self, instant: Instant) -> Time {
+        Time::from(instant.saturating_duration_since(self.0))
+    }
+
+    /// The instant of `time`.
+    pub(crate) fn instant(self, time: Time) -> Instant {
+        self.0 + Duration::from(time)
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "replacing the C library's clock needs exported symbols and raw pointers"
+)]
+mod overrides {
+    use super::{BASE, NOW, WALL_CLOCK_BASE};
+    use libc::{c_int, c_void, clockid_t, time_t, timespec, timeval};
+    use std::time::Duration;
+
+    /// This thread's virtual reading of `clock`, if it has one.
+    fn reading(clock: clockid_t) -> Option<Duration> {
+        let now = match NOW.get() {
+            0 => return None,
+            now => Duration::from_nanos(now),
+        };
+        match clock {
+            libc::CLOCK_MONOTONIC
+            | libc::CLOCK_MONOTONIC_RAW
+            | libc::CLOCK_MONOTONIC_COARSE
+            | libc::CLOCK_BOOTTIME => Some(now),
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
+                Some(now.saturating_sub(BASE) + WALL_CLOCK_BASE)
+            }
+            // The CPU clocks measure this program, not the simulated world.
+            _ => None,
+        }
+    }
+
+    /// The wall clock, virtual or real.
+    fn wall_clock() -> timespec {
+        let mut now = timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `now` is a valid timespec to write to.
+        unsafe { clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+        now
+    }
+
+    /// clock_gettime(2).
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_int {
+        match reading(clock) {
+            Some(now) if !out.is_null() => {
+                let now = timespec {
+                    tv_sec: now.as_secs() as time_t,
+                    tv_nsec: now.subsec_nanos().into(),
+                };
+                // SAFETY: the caller passes a timespec to write to; it is not null.
+                unsafe { out.write(now) };
+                0
+            }
+            // SAFETY: the kernel checks the pointer itself.
+            _ => unsafe { libc::syscall(libc::SYS_clock_gettime, clock, out) as c_int },
+        }
+    }
+
+    /// gettimeofday(2). The time zone is obsolete and left alone.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn gettimeofday(out: *mut timeval, _zone: *mut c_void) -> c_int {
+        let now = wall_clock();
+        if !out.is_null() {
+            let now = timeval {
+                tv_sec: now.tv_sec,
+                tv_usec: now.tv_nsec / 1000,
+            };
+            // SAFETY: the caller passes a timeval to write to; it is not null.
+            unsafe { out.write(now) };
+        }
+        0
+    }
+
+    /// time(2).
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn time(out: *mut time_t) -> time_t {
+        let now = wall_clock().tv_sec;
+        if !out.is_null() {
+            // SAFETY: the caller passes a time_t to write to; it is not null.
+            unsafe { out.write(now) };
+        }
+        now
+    }
+}

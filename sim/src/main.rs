@@ -1,0 +1,2 @@
+//! gallop-sim.
+fn main() {}

@@ -1,0 +1,103 @@
+//! How the connections of a flow are set up.
+
+use crate::tls;
+use quiche::CongestionControllerFactory;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A congestion controller.
+#[derive(Clone, Debug)]
+pub enum Controller {
+    /// One that quiche has or that is registered with it, by name; options
+    /// follow after a colon.
+    Named(String),
+    /// One that makes its instances itself.
+    Factory(Arc<dyn CongestionControllerFactory>),
+}
+
+impl Controller {
+    /// The controller that quiche knows as `name`.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Controller {
+        Controller::Named(name.into())
+    }
+
+    /// Checks that quiche knows the controller and takes its options.
+    ///
+    /// # Errors
+    /// Names the controller that quiche refuses.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.configure(&mut quiche::Config::new(quiche::PROTOCOL_VERSION)?)
+    }
+
+    fn configure(&self, config: &mut quiche::Config) -> Result<(), ConfigError> {
+        match self {
+            Controller::Named(name) => config
+                .set_cc_algorithm_name(name)
+                .map_err(|_| ConfigError::Controller(name.clone())),
+            Controller::Factory(factory) => {
+                config.set_cc_controller_factory(Arc::clone(factory));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Settings of a connection that both ends share.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings<'a> {
+    pub(crate) controller: &'a Controller,
+    pub(crate) datagram_bytes: usize,
+    pub(crate) initial_window_packets: usize,
+    pub(crate) hystart: bool,
+    pub(crate) pacing: bool,
+    pub(crate) max_ack_delay: Duration,
+}
+
+/// Flow control that never limits.
+const WIDE_WINDOW_BYTES: u64 = 1 << 50;
+
+/// Why a connection cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The certificate or its key.
+    #[error("TLS context: {0}")]
+    Tls(#[from] boring::error::ErrorStack),
+    /// quiche's own settings.
+    #[error("quiche's configuration: {0}")]
+    Quiche(#[from] quiche::Error),
+    /// The controller's name.
+    #[error("quiche knows no congestion controller \"{0}\", or refuses its options")]
+    Controller(String),
+}
+
+impl Settings<'_> {
+    /// quiche's configuration: as shipped but for grease (off, so that packets
+    /// carry nothing the comparison does not need), flow control (wide), the
+    /// idle timeout (none), Path MTU discovery (off, as quiche has it) and the
+    /// settings of the flow.
+    pub(crate) fn config(&self) -> Result<quiche::Config, ConfigError> {
+        let mut config =
+            quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls::context()?)?;
+        config.set_application_protos(&[b"gallop-sim"])?;
+        config.verify_peer(false);
+        config.grease(false);
+        config.discover_pmtu(false);
+        config.set_max_idle_timeout(0);
+        config.set_max_send_udp_payload_size(self.datagram_bytes);
+        config.set_max_recv_udp_payload_size(self.datagram_bytes);
+        config.set_initial_max_data(WIDE_WINDOW_BYTES);
+        config.set_initial_max_stream_data_bidi_local(WIDE_WINDOW_BYTES);
+        config.set_initial_max_stream_data_bidi_remote(WIDE_WINDOW_BYTES);
+        config.set_initial_max_streams_bidi(1);
+        config.set_max_connection_window(WIDE_WINDOW_BYTES);
+        config.set_max_stream_window(WIDE_WINDOW_BYTES);
+        config.set_initial_congestion_window_packets(self.initial_window_packets);
+        config.enable_hystart(self.hystart);
+        config.enable_pacing(self.pacing);
+        let ack_delay_ms = self.max_ack_delay.as_nanos().div_ceil(1_000_000);
+        config.set_max_ack_delay(u64::try_from(ack_delay_ms).unwrap_or(u64::MAX));
+        self.controller.configure(&mut config)?;
+        Ok(config)
+    }
+}

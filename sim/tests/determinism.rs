@@ -1,0 +1,115 @@
+//! Same seed, same packets and qlog, to the byte.
+
+use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Digests what is written to it.
+#[derive(Clone, Default)]
+struct Digest(Arc<Mutex<DefaultHasher>>);
+
+impl Digest {
+    fn value(&self) -> u64 {
+        self.0.lock().expect("not poisoned").finish()
+    }
+}
+
+impl Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Byte by byte, so that the sizes of the writes do not matter.
+        let mut hasher = self.0.lock().expect("not poisoned");
+        bytes.iter().for_each(|&byte| hasher.write_u8(byte));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a run leaves behind: packets, both sides' qlog, events.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+struct Trace {
+    packets: u64,
+    server_qlog: u64,
+    client_qlog: u64,
+    events: u64,
+    received_bytes: u64,
+}
+
+fn trace(controller: &str, seed: u64) -> Trace {
+    isolated(seed, || {
+        let rate = "20mbit".parse().expect("a rate");
+        let buffer = "50p".parse().expect("a buffer");
+        let path = Dumbbell::new(rate, Duration::from_millis(40), buffer).build(2, seed);
+        let mut simulation = Simulation::new(path.topology).expect("isolated");
+        simulation.keep_digest();
+        let (server_qlog, client_qlog) = (Digest::default(), Digest::default());
+        simulation
+            .add_flow(Flow {
+                server_qlog: Some(Box::new(server_qlog.clone())),
+                client_qlog: Some(Box::new(client_qlog.clone())),
+                ..Flow::new(Controller::named(controller))
+            })
+            .expect("there is a route");
+        simulation
+            .add_flow(Flow {
+                start: Duration::from_secs(1),
+                ..Flow::new(Controller::named(controller))
+            })
+            .expect("there is a route");
+        simulation
+            .run_until(Duration::from_secs(5))
+            .expect("it makes progress");
+        Trace {
+            packets: simulation.digest().expect("kept"),
+            events: simulation.events(),
+            received_bytes: simulation.report(0).expect("flow 0").received_bytes,
+            server_qlog: server_qlog.value(),
+            client_qlog: client_qlog.value(),
+        }
+    })
+    .expect("clock and entropy are linked")
+}
+
+fn check(controller: &str) {
+    let alone = trace(controller, 1);
+    assert!(alone.received_bytes > 1_000_000, "{alone:?}");
+
+    let in_parallel: Vec<Trace> = thread::scope(|scope| {
+        let threads: Vec<_> = [1, 2, 1, 2]
+            .map(|seed| scope.spawn(move || trace(controller, seed)))
+            .into_iter()
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    assert_eq!(in_parallel[0], alone);
+    assert_eq!(in_parallel[2], alone);
+    assert_eq!(in_parallel[1], in_parallel[3]);
+
+    let other = in_parallel[1];
+    assert_ne!(other.packets, alone.packets);
+    assert_ne!(other.server_qlog, alone.server_qlog);
+    assert_ne!(other.client_qlog, alone.client_qlog);
+}
+
+#[test]
+fn reno() {
+    check("reno");
+}
+
+#[test]
+fn cubic() {
+    check("cubic");
+}
+
+#[test]
+fn bbr2() {
+    check("bbr2");
+}

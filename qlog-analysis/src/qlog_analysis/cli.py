@@ -1,0 +1,104 @@
+"""The command line."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from tqdm import tqdm
+
+from qlog_analysis import plots, report
+from qlog_analysis.errors import AnalysisError
+from qlog_analysis.results import analyse, summary, summary_csv, summary_json
+from qlog_analysis.terminal import table
+
+_REPORT = """\
+Reads the directory of a comparison (comparison.json and, under runs/, for each run its run.json,
+traces and queue.csv) and writes into it:
+
+  report.html    tables, plots and definitions in one file that needs no network
+  plots/*.png    the same plots
+  summary.json   all numbers; null where a thing did not happen
+  summary.csv    one line per run
+
+The table of the first group is printed.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code: 0, 1 on an error, 2 on wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="qlog-analysis",
+        description="Metrics, plots and reports from qlog traces of congestion controllers.",
+        epilog="example: qlog-analysis report compare-2026-01-31",
+    )
+    parser.add_argument("--version", action="version", version=version("qlog-analysis"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "report",
+        help="report on a directory of runs",
+        description=_REPORT,
+        epilog="example: qlog-analysis report compare-2026-01-31 --json summary.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("directory", type=Path, metavar="DIR", help="the comparison's directory")
+    command.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what is in summary.json to FILE too"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        _report(options.directory, options.json)
+    except AnalysisError as error:
+        print(f"qlog-analysis: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"qlog-analysis: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _report(directory: Path, json_file: Path | None) -> None:
+    with _bar("reading traces", "B") as start:
+        results = analyse(directory, start)
+    with _bar("drawing", " plots") as start:
+        on_plot = start(plots.count(results))
+        drawn = plots.draw(results, directory / "plots", lambda: on_plot(1))
+    html = directory / "report.html"
+    html.write_text(report.render(results, drawn), encoding="utf-8")
+    content = summary(results, html)
+    text = summary_json(content)
+    for path in filter(None, (directory / "summary.json", json_file)):
+        path.write_text(text, encoding="utf-8")
+    (directory / "summary.csv").write_text(summary_csv(content), encoding="utf-8")
+    for warning in results.warnings():
+        print(f"qlog-analysis: {warning}", file=sys.stderr)
+    first = results.groups[0]
+    print(f"{first.group.title}\n\n{table(first)}\n")
+    if results.verdicts:
+        good = sum(verdict.reproduced for verdict in results.verdicts)
+        print(f"Of the papers' {len(results.verdicts)} claims {good} are reproduced.")
+    print(f"Report: {html}")
+
+
+@contextmanager
+def _bar(title: str, unit: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """A progress bar on stderr if that is a terminal; takes the total, gives what counts up."""
+    with tqdm(
+        desc=title,
+        unit=unit,
+        unit_scale=unit == "B",
+        leave=False,
+        disable=None,
+        file=sys.stderr,
+    ) as bar:
+
+        def start(total: int) -> Callable[[int], None]:
+            bar.reset(total)
+            return count
+
+        def count(amount: int) -> None:
+            bar.update(amount)
+
+        yield start

@@ -1,0 +1,195 @@
+//! Gallop-Vegas: Vegas with stable growth as its slow start (003 §III).
+
+use crate::controller::Phase;
+use crate::options::Options;
+use crate::vegas::{Decision, RoundEnd, SlowStart, Vegas};
+
+/// Vegas that starts by stable growth.
+pub type GallopVegas = Vegas<StableGrowth>;
+
+/// What the previous round compared (003 Table 1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Status {
+    /// ∆ ≤ γ and `incr` grew, or γ < ∆ < β for an even number of rounds.
+    #[default]
+    Growing = 0,
+    /// γ < ∆ < β for an odd number of rounds: `incr` was halved in the last one.
+    Braking = 1,
+    /// β ≤ ∆: the window was cut, so the first decision of congestion avoidance is left out.
+    Cut = 2,
+}
+
+/// The growth rate between exponential and linear that finds the available window without bursts.
+///
+/// Each round adds `incr` datagrams, and `incr` itself grows by one each round: 2, 2, 3, 5, 8, 12,
+/// 17 … from a window of two (003 Table 3). Between γ and β the increment is halved every other
+/// round; at β the surplus is taken back and congestion avoidance begins.
+///
+/// NOTE: the text of 003 §III.B and its pseudo code differ in whether ∆ = γ still grows; this is
+/// the pseudo code (∆ > γ, ∆ ≥ β), which reproduces Table 3 and Figure 4.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StableGrowth {
+    incr: u64,
+    status: Status,
+}
+
+impl SlowStart for StableGrowth {
+    const PHASE: Phase = Phase::StableGrowth;
+    const DEFAULT_OPTIONS: Options = Options::GALLOP_VEGAS;
+    /// Off as in Vegas' slow start: the increment is small beside the window, which "smooths out
+    /// the burstiness without using timer" (003 §III.B). Spacing would hide the short queue that
+    /// each round's increment builds, by which the available window is seen to come near.
+    const SPIKE_SUPPRESSION: bool = false;
+
+    fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision {
+        let maxincr = round.window_packets;
+        let backlog = round.backlog_packets;
+        if backlog <= options.gamma {
+            let grow = self.incr;
+            if self.incr < maxincr {
+                self.incr += 1;
+            }
+            self.status = Status::Growing;
+            return Decision::Grow(grow);
+        }
+        if backlog >= options.beta {
+            self.status = Status::Cut;
+            let surplus = (backlog - options.beta).round() as u64;
+            return Decision::Leave {
+                shrink: round.gained_packets.saturating_add(surplus),
+                grow: 0,
+            };
+        }
+        if self.status == Status::Braking {
+            self.status = Status::Growing;
+            return Decision::Grow(self.incr);
+        }
+        self.incr /= 2;
+        self.status = Status::Braking;
+        if self.incr <= 1 {
+            self.incr = 1;
+            return Decision::Leave { shrink: 0, grow: 1 };
+        }
+        Decision::Grow(self.incr)
+    }
+
+    fn skips_first_decision(&mut self) -> bool {
+        let skips = self.status == Status::Cut;
+        if skips {
+            self.status = Status::Growing;
+        }
+        skips
+    }
+
+    fn incr_and_status(&self) -> Option<(u64, u8)> {
+        Some((self.incr, self.status as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One round with window 100, of which the round itself added 7.
+    fn round(backlog_packets: f64) -> RoundEnd {
+        RoundEnd {
+            backlog_packets,
+            window_packets: 100,
+            gained_packets: 7,
+        }
+    }
+
+    fn decide(incr: u64, status: Status, backlog: f64) -> (Decision, u64, Status) {
+        let mut growth = StableGrowth { incr, status };
+        let decision = growth.on_round(&round(backlog), &Options::GALLOP_VEGAS);
+        (decision, growth.incr, growth.status)
+    }
+
+    #[test]
+    fn each_branch_of_the_pseudo_code_at_its_boundaries() {
+        use Decision::{Grow, Leave};
+        use Status::{Braking, Cut, Growing};
+        // γ = 1, β = 3; columns: incr, status, ∆ before; decision, incr, status after.
+        for (incr, status, backlog, expected) in [
+            // ∆ ≤ γ: add incr, then incr + 1, whatever the status was.
+            (0, Growing, 0.0, (Grow(0), 1, Growing)),
+            (12, Growing, 0.0, (Grow(12), 13, Growing)),
+            (12, Growing, 1.0, (Grow(12), 13, Growing)),
+            (12, Braking, 1.0, (Grow(12), 13, Growing)),
+            // incr stops at maxincr, the window.
+            (99, Growing, 0.0, (Grow(99), 100, Growing)),
+            (100, Growing, 0.0, (Grow(100), 100, Growing)),
+            (150, Growing, 0.0, (Grow(150), 150, Growing)),
+            // γ < ∆ < β for the first time: halve, then add.
+            (12, Growing, 2.0, (Grow(6), 6, Braking)),
+            (13, Growing, 2.0, (Grow(6), 6, Braking)),
+            (13, Growing, 1.0 + f64::EPSILON, (Grow(6), 6, Braking)),
+            // … the second time: add again, halve at the third.
+            (6, Braking, 2.0, (Grow(6), 6, Growing)),
+            (6, Braking, 3.0 - 2.0 * f64::EPSILON, (Grow(6), 6, Growing)),
+            // The increment that was halved to one leaves slow start.
+            (4, Growing, 2.0, (Grow(2), 2, Braking)),
+            (3, Growing, 2.0, (Leave { shrink: 0, grow: 1 }, 1, Braking)),
+            (2, Growing, 2.0, (Leave { shrink: 0, grow: 1 }, 1, Braking)),
+            (1, Growing, 2.0, (Leave { shrink: 0, grow: 1 }, 1, Braking)),
+            (0, Growing, 2.0, (Leave { shrink: 0, grow: 1 }, 1, Braking)),
+            // … but not at the even number of times.
+            (1, Braking, 2.0, (Grow(1), 1, Growing)),
+            // ∆ ≥ β: take the last increment and the surplus back.
+            (12, Growing, 3.0, (Leave { shrink: 7, grow: 0 }, 12, Cut)),
+            (12, Braking, 3.0, (Leave { shrink: 7, grow: 0 }, 12, Cut)),
+            (
+                12,
+                Growing,
+                8.0,
+                (
+                    Leave {
+                        shrink: 12,
+                        grow: 0,
+                    },
+                    12,
+                    Cut,
+                ),
+            ),
+        ] {
+            assert_eq!(
+                decide(incr, status, backlog),
+                expected,
+                "incr {incr}, {status:?}, ∆ {backlog}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_cut_skips_the_first_decision_and_only_once() {
+        for (status, skips) in [
+            (Status::Growing, false),
+            (Status::Braking, false),
+            (Status::Cut, true),
+        ] {
+            let mut growth = StableGrowth { incr: 1, status };
+            assert_eq!(growth.skips_first_decision(), skips, "{status:?}");
+            assert!(!growth.skips_first_decision());
+        }
+    }
+
+    #[test]
+    fn a_gamma_above_beta_cuts_without_braking() {
+        let options = Options {
+            gamma: 5.0,
+            ..Options::GALLOP_VEGAS
+        };
+        let mut growth = StableGrowth {
+            incr: 4,
+            status: Status::Growing,
+        };
+        assert_eq!(growth.on_round(&round(5.0), &options), Decision::Grow(4));
+        assert_eq!(
+            growth.on_round(&round(6.0), &options),
+            Decision::Leave {
+                shrink: 10,
+                grow: 0
+            }
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Spike suppression: the spacing of transmissions (000 §3.4).
+
+use std::time::{Duration, Instant};
+
+/// Allows two datagrams per spacing interval, `RTT · MSS / cwnd`.
+///
+/// Twice the ideal rate, so that the bytes in flight can catch up with the window; the window alone
+/// bounds what is sent per RTT.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpikeSuppression {
+    /// The end of the interval in progress and the bytes sent in it.
+    interval: Option<(Instant, usize)>,
+}
+
+/// Datagrams per spacing interval (000 §3.4: "twice MaxSegment bytes").
+const DATAGRAMS_PER_INTERVAL: usize = 2;
+
+impl SpikeSuppression {
+    /// The ideal time between two datagrams when `window_packets` leave per `rtt`.
+    pub(crate) fn spacing(rtt: Duration, window_packets: u64) -> Duration {
+        Duration::from_nanos(
+            (rtt.as_nanos() / u128::from(window_packets.max(1)))
+                .try_into()
+                .unwrap_or(u64::MAX),
+        )
+    }
+
+    /// The rate that is allowed at most, in bits per second.
+    pub(crate) fn max_rate_bps(rtt: Duration, window_bytes: usize) -> Option<f64> {
+        (!rtt.is_zero())
+            .then(|| DATAGRAMS_PER_INTERVAL as f64 * window_bytes as f64 * 8.0 / rtt.as_secs_f64())
+    }
+
+    /// A packet leaves at `time_sent`.
+    ///
+    /// An interval keeps the length that it began with, so that release times never go back.
+    pub(crate) fn on_packet_sent(
+        &mut self,
+        time_sent: Instant,
+        size_bytes: usize,
+        spacing: Duration,
+    ) {
+        let (end, sent_bytes) = match self.interval {
+            Some((end, sent_bytes)) if time_sent < end => (Some(end), sent_bytes),
+            _ => (time_sent.checked_add(spacing), 0),
+        };
+        self.interval = end.map(|end| (end, sent_bytes.saturating_add(size_bytes)));
+    }
+
+    /// When the next datagram may leave; `None` if it may leave at once.
+    pub(crate) fn next_release_time(&self, max_datagram_size_bytes: usize) -> Option<Instant> {
+        let (end, sent_bytes) = self.interval?;
+        let room_bytes = DATAGRAMS_PER_INTERVAL * max_datagram_size_bytes;
+        let another_fits = sent_bytes.saturating_add(max_datagram_size_bytes) <= room_bytes;
+        (!another_fits).then_some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MDS: usize = 1200;
+
+    #[test]
+    fn two_datagrams_per_interval() {
+        let start = Instant::now();
+        let spacing = SpikeSuppression::spacing(Duration::from_millis(100), 10);
+        assert_eq!(spacing, Duration::from_millis(10));
+        let mut pacer = SpikeSuppression::default();
+        assert_eq!(pacer.next_release_time(MDS), None);
+        pacer.on_packet_sent(start, MDS, spacing);
+        assert_eq!(pacer.next_release_time(MDS), None);
+        pacer.on_packet_sent(start, MDS, spacing);
+        assert_eq!(pacer.next_release_time(MDS), Some(start + spacing));
+        pacer.on_packet_sent(start + spacing, MDS, spacing);
+        assert_eq!(pacer.next_release_time(MDS), None);
+    }
+
+    #[test]
+    fn small_packets_share_an_interval() {
+        let start = Instant::now();
+        let mut pacer = SpikeSuppression::default();
+        for _ in 0..12 {
+            assert_eq!(pacer.next_release_time(MDS), None);
+            pacer.on_packet_sent(start, MDS / 12, Duration::from_millis(1));
+        }
+        pacer.on_packet_sent(start, MDS / 12, Duration::from_millis(1));
+        assert_eq!(
+            pacer.next_release_time(MDS),
+            Some(start + Duration::from_millis(1))
+        );
+    }
+
+    #[test]
+    fn the_largest_values_do_not_overflow() {
+        let mut pacer = SpikeSuppression::default();
+        pacer.on_packet_sent(
+            Instant::now(),
+            usize::MAX / 4,
+            SpikeSuppression::spacing(Duration::MAX, 1),
+        );
+        pacer.next_release_time(MDS);
+        assert_eq!(SpikeSuppression::spacing(Duration::ZERO, 0), Duration::ZERO);
+        assert_eq!(SpikeSuppression::max_rate_bps(Duration::ZERO, 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn release_times_never_go_back_and_wait_one_interval_at_most(
+            sends in proptest::collection::vec((0u64..5_000, 1usize..1500, 0u64..2_000), 1..200)
+        ) {
+            let mut now = Instant::now();
+            let mut pacer = SpikeSuppression::default();
+            let mut last = None;
+            let mut longest = Duration::ZERO;
+            for (gap_us, size, spacing_us) in sends {
+                now += Duration::from_micros(gap_us);
+                let spacing = Duration::from_micros(spacing_us);
+                longest = longest.max(spacing);
+                let time_sent = pacer.next_release_time(MDS).unwrap_or(now).max(now);
+                prop_assert!(time_sent - now <= longest);
+                pacer.on_packet_sent(time_sent, size, spacing);
+                if let Some(next) = pacer.next_release_time(MDS) {
+                    prop_assert!(last.is_none_or(|last| next >= last));
+                    last = Some(next);
+                }
+                now = time_sent;
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Persistent congestion, QUIC's counterpart of TCP's retransmission timeout (RFC 9002 §7.6).
+
+use std::time::{Duration, Instant};
+
+use crate::controller::{PacketInfo, RttEstimate};
+
+/// `kPersistentCongestionThreshold` (RFC 9002 §7.6.1).
+const THRESHOLD: u32 = 3;
+
+/// `kGranularity` (RFC 9002 §6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Finds out when every packet over a long enough time was lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PersistentCongestion {
+    /// When the first RTT sample was taken; only packets sent later count (RFC 9002 §7.6.2).
+    first_rtt_sample: Option<Instant>,
+    /// Send times of the first and last lost packet of a run without an acknowledged packet between.
+    lost: Option<(Instant, Instant)>,
+    /// The earliest send time of an acknowledged packet after the run: a later loss is a new run.
+    acked_after: Option<Instant>,
+}
+
+impl PersistentCongestion {
+    /// An RTT sample was taken.
+    pub(crate) fn on_rtt_sample(&mut self, now: Instant) {
+        self.first_rtt_sample.get_or_insert(now);
+    }
+
+    /// A packet was declared lost.
+    pub(crate) fn on_packet_lost(&mut self, packet: &PacketInfo) {
+        let sent = packet.time_sent;
+        let eligible =
+            packet.size_bytes > 0 && self.first_rtt_sample.is_some_and(|first| sent > first);
+        if !eligible {
+            return;
+        }
+        match &mut self.lost {
+            Some((first, last)) if self.acked_after.is_none_or(|acked| sent < acked) => {
+                *first = sent.min(*first);
+                *last = sent.max(*last);
+            }
+            _ => {
+                self.lost = Some((sent, sent));
+                self.acked_after = None;
+            }
+        }
+    }
+
+    /// A packet was acknowledged.
+    pub(crate) fn on_packet_acked(&mut self, packet: &PacketInfo) {
+        let Some((first, last)) = self.lost else {
+            return;
+        };
+        if packet.time_sent > last {
+            let earliest = self
+                .acked_after
+                .map_or(packet.time_sent, |acked| acked.min(packet.time_sent));
+            self.acked_after = Some(earliest);
+        } else if packet.time_sent >= first {
+            self.lost = None;
+            self.acked_after = None;
+        }
+    }
+
+    /// Whether congestion is persistent, asked once the packets of an ACK were all told; once it
+    /// is, the count begins anew.
+    pub(crate) fn take(&mut self, rtt: &RttEstimate) -> bool {
+        let duration = rtt
+            .smoothed
+            .saturating_add(rtt.variation.saturating_mul(4).max(GRANULARITY))
+            .saturating_add(rtt.max_ack_delay)
+            .saturating_mul(THRESHOLD);
+        let persistent = self
+            .lost
+            .is_some_and(|(first, last)| last.saturating_duration_since(first) >= duration);
+        if persistent {
+            self.lost = None;
+            self.acked_after = None;
+        }
+        persistent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// smoothed_rtt + 4·rttvar + max_ack_delay is 100 + 4·5 + 25 ms, so the duration is 435 ms.
+    const RTT: RttEstimate = RttEstimate {
+        smoothed: Duration::from_millis(100),
+        variation: Duration::from_millis(5),
+        max_ack_delay: Duration::from_millis(25),
+    };
+
+    struct Script {
+        start: Instant,
+        congestion: PersistentCongestion,
+    }
+
+    impl Script {
+        fn new() -> Self {
+            let start = Instant::now();
+            let mut congestion = PersistentCongestion::default();
+            congestion.on_rtt_sample(start);
+            Script { start, congestion }
+        }
+
+        fn packet(&self, ms: u64, size_bytes: usize) -> PacketInfo {
+            PacketInfo {
+                packet_number: ms,
+                time_sent: self.start + Duration::from_millis(ms),
+                size_bytes,
+            }
+        }
+
+        fn lost(&mut self, times_ms: &[u64]) -> &mut Self {
+            for &ms in times_ms {
+                let packet = self.packet(ms, 1200);
+                self.congestion.on_packet_lost(&packet);
+            }
+            self
+        }
+
+        fn acked(&mut self, ms: u64) -> bool {
+            let packet = self.packet(ms, 1200);
+            self.congestion.on_packet_acked(&packet);
+            self.congestion.take(&RTT)
+        }
+    }
+
+    #[test]
+    fn the_duration_is_met_or_missed() {
+        assert!(Script::new().lost(&[10, 445]).acked(500));
+        assert!(!Script::new().lost(&[10, 444]).acked(500));
+    }
+
+    #[test]
+    fn an_acknowledged_packet_between_two_losses_ends_the_run() {
+        let mut script = Script::new();
+        script.lost(&[10, 445]);
+        assert!(!script.acked(200));
+        let mut script = Script::new();
+        assert!(!script.lost(&[10]).acked(300));
+        assert!(
+            !script.lost(&[600]).acked(700),
+            "300 was acknowledged between 10 and 600"
+        );
+    }
+
+    #[test]
+    fn a_run_can_be_declared_lost_in_parts() {
+        let mut script = Script::new();
+        assert!(!script.lost(&[10, 20, 30]).acked(500));
+        assert!(script.lost(&[460]).acked(501));
+        assert!(!script.acked(502), "counted once");
+    }
+
+    #[test]
+    fn packets_before_the_first_sample_or_without_data_do_not_count() {
+        let mut script = Script::new();
+        script.congestion = PersistentCongestion::default();
+        assert!(!script.lost(&[10, 600]).acked(700), "no RTT sample yet");
+
+        let mut script = Script::new();
+        script.congestion.first_rtt_sample = Some(script.start + Duration::from_millis(100));
+        assert!(
+            !script.lost(&[10, 500]).acked(700),
+            "sent before the first sample"
+        );
+
+        let mut script = Script::new();
+        let ack_only = script.packet(10, 0);
+        script.congestion.on_packet_lost(&ack_only);
+        assert!(!script.lost(&[500]).acked(700));
+    }
+}

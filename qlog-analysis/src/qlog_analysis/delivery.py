@@ -60,7 +60,8 @@ def binned(times: Floats, values: Floats, step: float, end: float) -> Floats:
     bins = max(1, int(np.ceil(end / step - 1e-9)))
     index = np.floor(times / step).astype(np.int64)
     inside = (index >= 0) & (index < bins)
-    return np.bincount(index[inside], weights=values[inside], minlength=bins)
+    sums = np.bincount(index[inside], weights=values[inside], minlength=bins)
+    return sums.astype(np.float64)
 
 
 def first_full_second(

@@ -5,12 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -25,10 +24,11 @@ MOST_FLOWS = 10
 # The colours of Okabe and Ito, which people with any colour vision can tell apart; their yellow
 # is too faint on white. When they run out they come again with another dash.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", ":")
+Dash = Literal["-", "--", ":"]
+_DASHES: tuple[Dash, ...] = ("-", "--", ":")
 _GREY = "#666666"
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#888888",
     "axes.grid": True,
@@ -52,7 +52,7 @@ class Look:
     """How a controller is drawn, in every plot."""
 
     colour: str
-    dash: str
+    dash: Dash
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def draw(results: Results, directory: Path, on_plot: Callable[[], None]) -> list
     plots = []
     with _style():
         for figure, plot in _figures(results, directory, look):
-            FigureCanvasAgg(figure).print_png(str(plot.path))
+            figure.savefig(plot.path, format="png")
             plots.append(plot)
             on_plot()
     return plots
@@ -248,12 +248,13 @@ def _run(run: RunResult, scenario: Scenario, look: Look) -> Figure:
     figure = Figure(figsize=(10, 2.7 * len(panels)), layout="constrained")
     all_axes = figure.subplots(len(panels), sharex=True)
     for axes, panel in zip(all_axes, panels, strict=True):
-        axes.set_xlim(0, run.run.duration_s)
-        axes.set_ylim(bottom=0)
         panel(axes, run, scenario, look)
+        if axes.get_autoscaley_on():
+            axes.set_ylim(bottom=0)
         handles, labels = axes.get_legend_handles_labels()
         if handles:
             axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 0.98), ncols=4)
+    all_axes[0].set_xlim(0, run.run.duration_s)
     all_axes[-1].set_xlabel("time (s)")
     return figure
 

@@ -9,6 +9,7 @@ late is lost to inference.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ BLOCK_BYTES = 32 << 20
 
 NO_SSTHRESH = 2.0**63
 """Slow start thresholds from here on mean "none": quiche starts at 2^64 - 1."""
+
+# A first record longer than this is no header.
+_MOST_HEADER_BYTES = 1 << 20
 
 _RS = b"\x1e"
 _LF = b"\n"
@@ -232,7 +236,7 @@ def _take_header(
     start = len(_RS) if separator == _RS else 0
     end = block.find(separator, start)
     if end < 0:
-        if not at_end and len(block) < BLOCK_BYTES:
+        if not at_end and len(block) < _MOST_HEADER_BYTES:
             return None, block
         end = len(block)
     try:
@@ -359,14 +363,11 @@ def _ranges(received: pl.DataFrame) -> pl.DataFrame:
 
 def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
     """Metrics are logged as changes: fills them forward and removes what stands for "none"."""
+    filled = metrics.with_columns(pl.exclude("time_ms").forward_fill())
     # Until the first sample quiche logs its initial RTT of 333 ms, but no latest_rtt.
-    sampled = pl.col("latest_rtt_ms").is_not_null().cum_max()
-    rtts = ("min_rtt_ms", "smoothed_rtt_ms")
+    sampled = pl.col("latest_rtt_ms").is_not_null()
     ssthresh = pl.col("ssthresh_bytes")
-    return metrics.with_columns(
-        *(pl.when(sampled).then(pl.col(name)) for name in rtts),
-        pl.when(ssthresh < NO_SSTHRESH)
-        .then(ssthresh)
-        .when(ssthresh.is_not_null())
-        .then(pl.lit(float("nan"))),
-    ).with_columns(pl.exclude("time_ms").forward_fill())
+    return filled.with_columns(
+        *(pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")),
+        pl.when(ssthresh >= NO_SSTHRESH).then(math.nan).otherwise(ssthresh).alias("ssthresh_bytes"),
+    )

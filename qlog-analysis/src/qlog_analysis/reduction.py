@@ -6,7 +6,7 @@ own pool, and only the reduced form comes back.
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -110,7 +110,8 @@ def _rate(trace: Trace, flow: Flow, end_s: float, bin_s: float) -> Series:
     times = flow.start_s + trace.sent["time_ms"].to_numpy() / 1000
     sizes = trace.sent["length_bytes"].to_numpy().astype(np.float64)
     sums = binned(times, sizes, bin_s, end_s)[: max(1, int(end_s / bin_s + 1e-9))]
-    return Series(np.arange(len(sums)) * bin_s, sums * 8 / bin_s)
+    rate = Series(np.arange(len(sums), dtype=np.float64) * bin_s, sums * 8 / bin_s)
+    return rate.until(len(sums) * bin_s)
 
 
 Task = tuple[Flow, Run, Scenario]
@@ -149,14 +150,21 @@ def reduce_flows(tasks: Sequence[Task], on_bytes: Callable[[int], None]) -> list
         _one_thread_each(),
         ProcessPoolExecutor(workers, context, _start_worker, (counter,)) as pool,
     ):
-        futures = [pool.submit(_reduce_in_worker, task) for task in tasks]
+        # The longest first, so that no core is left with it at the end.
+        order = sorted(range(len(tasks)), key=lambda i: _size(tasks[i]), reverse=True)
+        futures = {i: pool.submit(_reduce_in_worker, tasks[i]) for i in order}
         try:
-            for count in _until_done(futures, counter):
+            for count in _until_done(futures.values(), counter):
                 on_bytes(count)
-            return [future.result() for future in futures]
+            return [futures[i].result() for i in range(len(tasks))]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _size(task: Task) -> int:
+    trace = task[0].trace
+    return trace.stat().st_size if trace.exists() else 0
 
 
 def _cores() -> int:
@@ -166,7 +174,7 @@ def _cores() -> int:
 
 
 def _until_done(
-    futures: Sequence[Future[FlowResult]], counter: "Synchronized[int]"
+    futures: Iterable[Future[FlowResult]], counter: "Synchronized[int]"
 ) -> Iterator[int]:
     """Yields the bytes that were read since the last time; stops early when a future fails."""
     told = 0

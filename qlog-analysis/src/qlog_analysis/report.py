@@ -57,6 +57,7 @@ def _group(result: GroupResult, images: dict[Plot, str]) -> dict[str, Any]:
             {
                 "id": run.run.id,
                 "controller": f"{run.run.name}:{run.run.options}".rstrip(":"),
+                "options": run.run.options,
                 "parameters": ", ".join(
                     f"{name} = {value}" for name, value in (run.run.parameters or {}).items()
                 ),
@@ -81,8 +82,8 @@ def path_facts(scenario: Scenario) -> list[tuple[str, str]]:
     }
     more = {
         "initial_window_packets": ("Initial window", "{} packets"),
-        "ack_every": ("One ACK per", "{} packets"),
-        "max_ack_delay_s": ("ACK delay at most", "{} s"),
+        "ack_every": ("Packets per ACK", "{}"),
+        "max_ack_delay_s": ("Longest ACK delay", "{} s"),
         "seed": ("Seed", "{}"),
     }
     facts = list(known.values())
@@ -111,7 +112,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     metric = BY_KEY[claim.metric]
 
     def number(value: float | None) -> str:
-        return NOTHING if value is None else f"{value:.4g}"
+        return NOTHING if value is None else f"{value:.5g}"
 
     if claim.low is not None and claim.high is not None:
         allowed = f"{number(claim.low)} to {number(claim.high)}"

@@ -1,0 +1,233 @@
+"""Makes traces as quiche writes them, and comparisons' directories, with known answers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RS = "\x1e"
+NONE_YET = 18446744073709551615
+
+HEADER = {
+    "file_schema": "urn:ietf:params:qlog:file:sequential",
+    "serialization_format": "JSON-SEQ",
+    "title": "synthetic",
+    "trace": {"vantage_point": {"type": "server"}, "event_schemas": []},
+}
+
+
+class TraceText:
+    """The text of a trace, written event by event; times in milliseconds."""
+
+    def __init__(self, header: Mapping[str, Any] = HEADER) -> None:
+        self.records = [json.dumps(header, separators=(",", ":"))]
+
+    def event(self, time: float, name: str, **data: Any) -> None:
+        record = {"time": time, "name": f"quic:{name}", "data": data}
+        self.records.append(json.dumps(record, separators=(",", ":")))
+
+    def sent(self, time: float, number: int, length: int = 1350, kind: str = "1RTT") -> None:
+        self.event(
+            time,
+            "packet_sent",
+            header={"packet_type": kind, "packet_number": number},
+            raw={"length": length, "payload_length": length - 35},
+            send_at_time=time,
+            frames=[{"frame_type": "stream", "stream_id": 0, "offset": 0}],
+        )
+
+    def acked(self, time: float, *ranges: Sequence[int], kind: str = "1RTT") -> None:
+        self.event(
+            time,
+            "packet_received",
+            header={"packet_type": kind, "packet_number": 0},
+            raw={"length": 44, "payload_length": 27},
+            frames=[{"frame_type": "ack", "ack_delay": 0.0, "acked_ranges": [*map(list, ranges)]}],
+        )
+
+    def received(self, time: float) -> None:
+        """A packet without an acknowledgement."""
+        self.event(
+            time,
+            "packet_received",
+            header={"packet_type": "1RTT", "packet_number": 1},
+            raw={"length": 100},
+            frames=[{"frame_type": "stream", "stream_id": 0, "offset": 0}],
+        )
+
+    def metrics(self, time: float, **data: Any) -> None:
+        self.event(time, "recovery_metrics_updated", **data)
+
+    def first_metrics(self, window: int = 13500) -> None:
+        """The placeholders quiche starts with."""
+        self.metrics(
+            0.0,
+            cf_lost_packets={"total": 0, "delta": 0},
+            min_rtt=333.0,
+            smoothed_rtt=333.0,
+            rtt_variance=166.5,
+            congestion_window=window,
+            bytes_in_flight=0,
+            ssthresh=NONE_YET,
+        )
+
+    def state(self, time: float, new: str) -> None:
+        self.event(time, "congestion_state_updated", new=new)
+
+    def raw(self, text: str) -> None:
+        self.records.append(text)
+
+    def __str__(self) -> str:
+        return "".join(f"{RS}{record}\n" for record in self.records)
+
+    def save(self, path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(self), encoding="utf-8")
+        return path
+
+
+SCENARIO: dict[str, Any] = {
+    # 1000 packets a second of 1250 bytes on the wire.
+    "rate_bps": 10e6,
+    "rtt_s": 0.05,
+    "buffer": {"packets": 20},
+    "datagram_bytes": 1000,
+    "initial_window_packets": 2,
+    "ack_every": 1,
+    "max_ack_delay_s": 0.025,
+    "duration_s": 10.0,
+    "flows": 1,
+    "seed": 7,
+}
+
+
+def flow_entry(number: int = 0, **changes: Any) -> dict[str, Any]:
+    return {
+        "trace": f"flow-{number}.server.sqlog",
+        "packets_sent": 1000,
+        "packets_lost": 10,
+        "bytes_sent": 1_000_000,
+        "bytes_lost": 10_000,
+        "retransmitted_bytes": 9_500,
+        "received_bytes": 1_000_000,
+        "start_s": 0.0,
+        **changes,
+    }
+
+
+def run_entry(run_id: str, flows: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
+    return {
+        "id": run_id,
+        "name": run_id,
+        "options": "",
+        "parameters": None,
+        "packet_wire_bytes": 1250,
+        "flows": list(flows),
+        "bottleneck": {
+            "queue_mean_packets": 3.5,
+            "queue_max_packets": 21,
+            "drops": 10,
+            "forwarded_bytes": 6_250_000,
+        },
+        "simulated_s": 10.0,
+        "events": 1,
+        **changes,
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def steady_trace(exit_ms: float = 500.0, rtt: float = 50.0) -> TraceText:
+    """Ten seconds of a sender that fills the bottleneck from the second second on.
+
+    Half the rate in the first second, all of it after that: 1000 datagrams of 1000 bytes a second,
+    each acknowledged 50 ms after it was sent. The window goes from 2 to 40 packets on leaving slow
+    start, and to 60 packets at 3 s.
+    """
+    trace = TraceText()
+    trace.first_metrics(2000)
+    trace.state(0.0, "slow_start")
+    sent = [2.0 * n for n in range(500)] + [1000.0 + n for n in range(9000)]
+    events = [(time, 1, number) for number, time in enumerate(sent)]
+    events += [(time + 50, 0, number) for number, time in enumerate(sent) if time + 50 < 10_000]
+    events += [(exit_ms, 2, 0), (3000.0, 3, 0)]
+    for time, what, number in sorted(events):
+        if what == 0:
+            trace.acked(time, [0, number])
+            if number == 0:
+                trace.metrics(time, min_rtt=rtt, smoothed_rtt=rtt, latest_rtt=rtt)
+        elif what == 1:
+            trace.sent(time, number, 1000)
+        elif what == 2:
+            trace.metrics(time, congestion_window=40_000, ssthresh=30_000)
+            trace.state(time, "congestion_avoidance")
+        else:
+            trace.metrics(time, congestion_window=60_000)
+    return trace
+
+
+def write_comparison(directory: Path, **changes: Any) -> Path:
+    """Two controllers over one path: one with backlog thresholds, one without."""
+    vegas = steady_trace(500.0)
+    vegas.metrics(9_990.0, vegas_base_rtt_ms=50.0, vegas_backlog_packets=2.0)
+    plain = steady_trace(250.0)
+    where = directory / "runs" / "paper"
+    vegas.save(where / "vegas" / "flow-0.server.sqlog")
+    plain.save(where / "plain" / "flow-0.server.sqlog")
+    parameters = {"alpha": 1.0, "beta": 3.0, "gamma": 1.0}
+    write_json(
+        where / "vegas" / "run.json",
+        run_entry("vegas", [flow_entry()], options="alpha=1,beta=3", parameters=parameters),
+    )
+    write_json(
+        where / "plain" / "run.json", run_entry("plain", [flow_entry(received_bytes=2_000_000)])
+    )
+    queue = "time_s,packets,bytes,drops\n" + "".join(
+        f"{n / 100:.2f},{n % 4},{n % 4 * 1250},0\n" for n in range(1001)
+    )
+    for run in ("vegas", "plain"):
+        (where / run / "queue.csv").write_text(queue)
+    content = {
+        "title": "Synthetic <comparison>",
+        "command": "cargo xtask compare --preset synthetic",
+        "groups": [
+            {
+                "id": "paper",
+                "title": "A path of 10 Mbit/s",
+                "scenario": SCENARIO,
+                "runs": [{"id": "vegas", "cc": "vegas"}, {"id": "plain", "cc": "plain"}],
+            }
+        ],
+        "claims": [
+            {
+                "id": "exit",
+                "run": "paper/vegas",
+                "metric": "slow_start_exit_s",
+                "title": "Vegas leaves slow start",
+                "paper": 0.52,
+                "low": 0.5,
+                "high": 0.6,
+                "unit": "s",
+                "source": "003 Figure 4",
+                "note": None,
+            },
+            {
+                "id": "loss",
+                "run": "paper/plain",
+                "metric": "packets_lost",
+                "title": "No loss",
+                "paper": 0,
+                "low": None,
+                "high": 0,
+                "unit": "packets",
+                "source": "003",
+                "note": "It does lose & says so",
+            },
+        ],
+        **changes,
+    }
+    write_json(directory / "comparison.json", content)
+    return directory

@@ -1,62 +1,83 @@
-use std::{env, fs, io, path::{Path, PathBuf}, process::Command};
+//! Puts the published release and the plug point's patch together, for src/lib.rs to include.
 
-const CRATE: &str = "quiche-0.30.0";
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-fn main() {
-    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap());
-    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
-    println!("cargo:rerun-if-changed=plug-point.patch");
-    println!("cargo:rerun-if-changed=upstream/Cargo.lock");
-    println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(boring_v5)");
-    println!("cargo::rustc-check-cfg=cfg(capture_keylogs)");
-    if env::var("DEP_BORINGSSL_VERSION_MAJOR").as_deref() == Ok("5") {
-        println!("cargo:rustc-cfg=boring_v5");
-    }
-    println!("cargo:rustc-link-lib=static=ssl");
-    println!("cargo:rustc-link-lib=static=crypto");
+use quiche_assemble::{assemble, Tree, RELEASE};
 
-    let meta = Command::new(env::var("CARGO").unwrap())
-        .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
-        .arg(here.join("upstream/Cargo.toml"))
-        .output()
-        .unwrap();
-    assert!(meta.status.success(), "{}", String::from_utf8_lossy(&meta.stderr));
-    let json = String::from_utf8_lossy(&meta.stdout);
-    let end = json.find(&format!("{CRATE}/Cargo.toml\"")).unwrap();
-    let start = json[..end].rfind('"').unwrap() + 1;
-    let src = PathBuf::from(format!("{}{CRATE}", &json[start..end]));
-
-    let dst = out.join("quiche");
-    let _ = fs::remove_dir_all(&dst);
-    copy(&src, &dst).unwrap();
-    let st = Command::new("git")
-        .args(["apply", "--whitespace=nowarn"])
-        .arg(here.join("plug-point.patch"))
-        .current_dir(&dst)
-        .env("GIT_CEILING_DIRECTORIES", &out)
-        .status()
-        .unwrap();
-    assert!(st.success());
-    // include!() does not accept inner attributes or inner docs.
-    let lib = dst.join("src/lib.rs");
-    let s = fs::read_to_string(&lib).unwrap();
-    let s: String = s
-        .lines()
-        .map(|l| if l.starts_with("//!") || l.starts_with("#![") { "\n".into() } else { format!("{l}\n") })
-        .collect();
-    fs::write(&lib, s).unwrap();
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for e in fs::read_dir(from)? {
-        let e = e?;
-        if e.file_type()?.is_dir() {
-            copy(&e.path(), &to.join(e.file_name()))?;
-        } else {
-            fs::copy(e.path(), to.join(e.file_name()))?;
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Cargo reads one line as one message.
+            for line in error.to_string().lines() {
+                println!("cargo::error={line}");
+            }
+            ExitCode::FAILURE
         }
     }
+}
+
+fn build() -> Result<(), Box<dyn Error>> {
+    for input in ["build.rs", "plug-point.patch", "upstream"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    let version = env::var("CARGO_PKG_VERSION")?;
+    if version != RELEASE {
+        return Err(format!("quiche/Cargo.toml says {version}, the patch fits {RELEASE}").into());
+    }
+    if cfg!(feature = "pkg-config-meta") {
+        return Err(
+            "the feature pkg-config-meta makes a C library, which this package does not \
+                    build; quiche/README.md tells how to have the whole source tree"
+                .into(),
+        );
+    }
+
+    let package = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let tree = out.join("quiche");
+    assemble(Tree::Patched, &package, &tree)?;
+    split_inner_attributes(&tree.join("src"), &out)?;
+    link_boringssl();
     Ok(())
+}
+
+/// `include!` takes no inner attributes: they move to src/lib.rs, the documentation to a file that
+/// it includes.
+fn split_inner_attributes(src: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
+    let lib = src.join("lib.rs");
+    let source = fs::read_to_string(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
+    let mut code = String::new();
+    let mut docs = String::new();
+    for line in source.lines() {
+        if let Some(text) = line.strip_prefix("//!") {
+            docs.push_str(text.strip_prefix(' ').unwrap_or(text));
+            docs.push('\n');
+        } else if !line.starts_with("#![") {
+            code.push_str(line);
+        }
+        code.push('\n'); // keeps the line numbers
+    }
+    write(&src.join("included.rs"), &code)?;
+    write(&out.join("lib.md"), &docs)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()).into())
+}
+
+/// As the build script of the release does.
+fn link_boringssl() {
+    println!("cargo::rustc-check-cfg=cfg(boring_v5)");
+    if cfg!(feature = "boringssl-boring-crate") {
+        if env::var("DEP_BORINGSSL_VERSION_MAJOR").as_deref() == Ok("5") {
+            println!("cargo::rustc-cfg=boring_v5");
+        }
+        println!("cargo::rustc-link-lib=static=ssl");
+        println!("cargo::rustc-link-lib=static=crypto");
+    }
 }

@@ -206,6 +206,12 @@ impl<S: SlowStart> Vegas<S> {
             .saturating_mul(self.max_datagram_size_bytes)
     }
 
+    /// Whether a packet is as large as the path allows, but for a tenth that an ACK frame or a frame
+    /// that does not fit may cost.
+    fn is_full(&self, size_bytes: usize) -> bool {
+        size_bytes.saturating_mul(10) >= self.max_datagram_size_bytes.saturating_mul(9)
+    }
+
     /// The RTT that datagrams are spaced over, while spike suppression is on.
     fn spacing_rtt(&self) -> Option<Duration> {
         let on = self.pacing && (!self.in_slow_start || S::SPIKE_SUPPRESSION);
@@ -362,8 +368,9 @@ impl<S: SlowStart> Controller for Vegas<S> {
         let sample = (ack.measures_rtt && largest.size_bytes > 0).then(|| {
             self.persistent_congestion.on_rtt_sample(ack.now);
             let measured = ack.now.saturating_duration_since(largest.time_sent);
+            let ack_delay = ack.ack_delay.min(ack.rtt.max_ack_delay);
             self.base_rtt
-                .on_sample(measured, ack.ack_delay.min(ack.rtt.max_ack_delay))
+                .on_sample(measured, ack_delay, self.is_full(largest.size_bytes))
         });
         if self.persistent_congestion.take(&ack.rtt) {
             self.on_persistent_congestion();

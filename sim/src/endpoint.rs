@@ -158,14 +158,14 @@ impl Endpoint {
         // RFC 9000 §17.2: the first bit is set in the long headers of handshake
         // packets, which must be acknowledged at once (§13.2.1).
         let handshake = packet
-            .payload
+            .payload()
             .first()
             .is_some_and(|first| first & 0x80 != 0);
         let info = quiche::RecvInfo {
             from: self.peer,
             to: self.local,
         };
-        match self.connection.recv(&mut packet.payload, info) {
+        match self.connection.recv(packet.payload_mut(), info) {
             Ok(_) | Err(quiche::Error::Done) => {}
             Err(error) => return Err(failed("recv()")(error)),
         }
@@ -264,13 +264,14 @@ impl Endpoint {
                 self.hungry = false;
                 self.write(now)?;
             }
-            let mut packet = pool.take(self.datagram_bytes);
-            match self.connection.send(&mut packet.payload) {
+            let mut packet = pool.take();
+            let room = packet.room_for(self.datagram_bytes);
+            match self.connection.send(room) {
                 Ok((length, _)) => {
                     watch(Action::Sent, &self.connection);
                     self.acks.sent();
                     self.hungry = length + FILLING_SLACK_BYTES < self.datagram_bytes;
-                    packet.payload.truncate(length);
+                    packet.truncate(length);
                     packet.flow = self.flow;
                     packet.to = self.side.peer();
                     packet.hop = 0;
@@ -354,14 +355,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A packet with a payload of `length` bytes of any content.
-    fn take(&mut self, length: usize) -> Box<Packet> {
-        let mut packet = self
-            .packets
+    /// A packet of any content.
+    fn take(&mut self) -> Box<Packet> {
+        self.packets
             .pop()
-            .unwrap_or_else(|| Box::new(Packet::new(0, Side::Client, 0, Vec::new())));
-        packet.payload.resize(length, 0);
-        packet
+            .unwrap_or_else(|| Box::new(Packet::new(0, Side::Client, 0, Vec::new())))
     }
 
     pub(crate) fn put(&mut self, packet: Box<Packet>) {

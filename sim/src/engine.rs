@@ -1,6 +1,7 @@
 //! The simulation: flows over a topology, moved by events in virtual time.
 
 use crate::acks::AckPolicy;
+use crate::agenda::{Agenda, Event};
 use crate::clock::{self, Epoch, Time};
 use crate::endpoint::{
     Action, Application, Connection, ConnectionError, Endpoint, Fetch, Place, Pool, Service,
@@ -13,8 +14,6 @@ use crate::settings::{ConfigError, Controller, Settings};
 use crate::topology::{LinkId, Topology};
 use crate::traffic::{Bulk, Source};
 use quiche::ConnectionId;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
@@ -210,76 +209,6 @@ pub struct FlowReport {
 /// At that many events without a step of time, a simulation is stuck.
 const LIVELOCK_EVENTS: u64 = 10_000_000;
 
-#[derive(Debug)]
-enum Event {
-    /// A flow begins.
-    Start(usize),
-    /// A packet is at its next link, or at its end.
-    Arrive(Box<Packet>),
-    /// A packet passes the entrance of its next link after it was held there.
-    Enter(LinkId, Box<Packet>),
-    /// The packet in service of a link has been sent.
-    Served(LinkId),
-    /// An endpoint's timer, unless superseded.
-    Wake(usize, Side),
-}
-
-/// An event in the heap; of those at the same time, the first scheduled is first.
-#[derive(Debug)]
-struct Scheduled {
-    time: Time,
-    sequence: u64,
-    event: Event,
-}
-
-impl Scheduled {
-    fn key(&self) -> (Time, u64) {
-        (self.time, self.sequence)
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Scheduled {}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Scheduled {
-    /// Earlier is greater: the standard heap pops the greatest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-#[derive(Debug, Default)]
-struct Agenda {
-    heap: BinaryHeap<Scheduled>,
-    sequence: u64,
-}
-
-impl Agenda {
-    fn at(&mut self, time: Time, event: Event) {
-        self.sequence += 1;
-        self.heap.push(Scheduled {
-            time,
-            sequence: self.sequence,
-            event,
-        });
-    }
-
-    fn next_time(&self) -> Option<Time> {
-        self.heap.peek().map(|scheduled| scheduled.time)
-    }
-}
-
 /// A flow of a running simulation. The endpoints are boxed: a connection is
 /// large, and flows are added to a growing vector.
 struct Running {
@@ -374,7 +303,7 @@ impl Simulation {
         Ok(Simulation {
             epoch,
             now: Time::ZERO,
-            agenda: Agenda::default(),
+            agenda: Agenda::new(links.len()),
             links,
             routes,
             flows: Vec::new(),
@@ -483,6 +412,8 @@ impl Simulation {
             self.check_all_ended()?;
         }
         self.advance(end.max(self.now));
+        // All that happens until then has happened, so a sample due now is due.
+        self.sample_before(self.now + Duration::from_nanos(1));
         Ok(())
     }
 
@@ -529,9 +460,7 @@ impl Simulation {
 
     /// Sets the time.
     fn advance(&mut self, time: Time) {
-        if let Some((link, sampler)) = &mut self.sampler {
-            sampler.sample_before(time, self.links[link.index()].meter());
-        }
+        self.sample_before(time);
         if time > self.now {
             self.events_at_now = 0;
         }
@@ -539,15 +468,21 @@ impl Simulation {
         clock::set(time);
     }
 
+    fn sample_before(&mut self, time: Time) {
+        if let Some((link, sampler)) = &mut self.sampler {
+            sampler.sample_before(time, self.links[link.index()].meter());
+        }
+    }
+
     /// Lets the next event happen, which is at `time`.
     fn step(&mut self, time: Time) -> Result<(), SimulationError> {
         self.advance(time);
-        let Some(scheduled) = self.agenda.heap.pop() else {
+        let Some(event) = self.agenda.next() else {
             return Ok(());
         };
         self.events += 1;
         self.events_at_now += 1;
-        let flow = match scheduled.event {
+        let flow = match event {
             Event::Start(flow) => self.start(flow).map(|()| flow),
             Event::Arrive(packet) => {
                 let flow = packet.flow;
@@ -582,7 +517,7 @@ impl Simulation {
         self.transmit(number, Side::Client)
     }
 
-    /// A packet has arrived at its next link or at its end.
+    /// A packet is at its next link or at its end.
     fn arrive(&mut self, packet: Box<Packet>) -> Result<(), SimulationError> {
         let Some(&id) = self.routes[packet.flow].towards(packet.to).get(packet.hop) else {
             return self.deliver(packet);
@@ -590,7 +525,7 @@ impl Simulation {
         if let Some(digest) = &mut self.digest {
             digest.write_u64(self.now.as_nanos());
             digest.write_usize(id.index());
-            digest.write(&packet.payload);
+            digest.write(packet.payload());
         }
         match self.links[id.index()].admit(&packet, self.now) {
             Fate::Pass => self.enter(id, packet),
@@ -606,7 +541,7 @@ impl Simulation {
         match taken {
             Taken::Nothing => {}
             Taken::ServedAt(time) => self.agenda.at(time, Event::Served(id)),
-            Taken::ArrivesAt(time, packet) => self.send_on(packet, time),
+            Taken::ArrivesAt(time, packet) => self.agenda.arrival(id, time, packet),
         }
         self.bury_dropped();
     }
@@ -617,18 +552,13 @@ impl Simulation {
         let served = self.links[id.index()].served(self.now, &mut self.dropped);
         if let Some((packet, arrival, next)) = served {
             flow = packet.flow;
-            self.send_on(packet, arrival);
+            self.agenda.arrival(id, arrival, packet);
             if let Some(next) = next {
                 self.agenda.at(next, Event::Served(id));
             }
         }
         self.bury_dropped();
         flow
-    }
-
-    fn send_on(&mut self, mut packet: Box<Packet>, arrival: Time) {
-        packet.hop += 1;
-        self.agenda.at(arrival, Event::Arrive(packet));
     }
 
     fn bury_dropped(&mut self) {

@@ -30,11 +30,18 @@
 //!
 //! Rates count bytes on the wire: UDP payload and
 //! [`packet::WIRE_OVERHEAD_BYTES`].
+//!
+//! Without the feature `engine` only [`units`], [`comparison`] and [`record`]
+//! are there, and nothing of quiche is built.
 
+pub mod comparison;
+pub mod record;
 pub mod units;
 
 #[cfg(feature = "engine")]
 pub mod acks;
+#[cfg(feature = "engine")]
+mod agenda;
 #[cfg(feature = "engine")]
 mod buffers;
 #[cfg(feature = "engine")]
@@ -60,11 +67,15 @@ pub mod queue;
 #[cfg(feature = "engine")]
 pub mod random;
 #[cfg(feature = "engine")]
+pub mod run;
+#[cfg(feature = "engine")]
 mod settings;
 #[cfg(feature = "engine")]
 mod tls;
 #[cfg(feature = "engine")]
 pub mod topology;
+#[cfg(feature = "engine")]
+mod trace_file;
 #[cfg(feature = "engine")]
 pub mod traffic;
 

@@ -130,8 +130,8 @@ impl Sampler {
         }
     }
 
-    /// Takes the samples due before `until`, during which the meter does not
-    /// change.
+    /// Takes the samples due before `until`; the meter has not changed since the
+    /// last of them.
     pub(crate) fn sample_before(&mut self, until: Time, meter: &Meter) {
         while self.next < until {
             self.samples.push(Sample {

@@ -25,7 +25,7 @@ impl Side {
 }
 
 /// A UDP datagram under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Packet {
     /// The flow it belongs to.
     pub flow: usize,
@@ -35,8 +35,9 @@ pub struct Packet {
     pub hop: usize,
     /// Its number among the datagrams that its sender has sent.
     pub sequence: u64,
-    /// The UDP payload.
-    pub payload: Vec<u8>,
+    /// The UDP payload and then room for longer ones: packets are used again.
+    buffer: Vec<u8>,
+    length: usize,
 }
 
 impl Packet {
@@ -48,13 +49,39 @@ impl Packet {
             to,
             hop: 0,
             sequence,
-            payload,
+            length: payload.len(),
+            buffer: payload,
         }
+    }
+
+    /// The UDP payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+
+    /// The UDP payload, to decrypt in place.
+    pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.length]
+    }
+
+    /// Room for a payload of `length` bytes, of any content.
+    pub(crate) fn room_for(&mut self, length: usize) -> &mut [u8] {
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        self.length = length;
+        self.payload_mut()
+    }
+
+    /// Makes the payload shorter.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
     }
 
     /// The bytes a link serialises: payload, UDP and IP headers.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        (self.payload.len() + WIRE_OVERHEAD_BYTES) as u64
+        (self.length + WIRE_OVERHEAD_BYTES) as u64
     }
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from qlog_analysis import plots, report
 from qlog_analysis.errors import AnalysisError
 from qlog_analysis.results import analyse, summary, summary_csv, summary_json
 from qlog_analysis.terminal import table
@@ -60,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(directory: Path, json_file: Path | None) -> None:
+    # The processes that read traces import this module too, and have no use for matplotlib.
+    from qlog_analysis import plots, report
+
     with _bar("reading traces", "B") as start:
         results = analyse(directory, start)
     with _bar("drawing", " plots") as start:

@@ -205,6 +205,8 @@ def _read(path: Path, file: BinaryIO, on_bytes: Callable[[int], None]) -> Trace:
         # What follows the last separator may go on in the next block.
         cut = len(block) if at_end else block.rfind(separator) + 1
         rest = block[cut:]
+        if not cut and not at_end:
+            continue
         lines, undecodable = _split(block[:cut], separator)
         records += lines.len() + undecodable
         skipped += undecodable

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-def steady_trace(exit_ms: float = 500.0, rtt: float = 50.0) -> TraceText:
+def steady_trace(exit_ms: float = 500.0) -> TraceText:
     """Ten seconds of a sender that fills the bottleneck from the second second on.
 
     Half the rate in the first second, all of it after that: 1000 datagrams of 1000 bytes a second,
@@ -148,11 +149,19 @@ def steady_trace(exit_ms: float = 500.0, rtt: float = 50.0) -> TraceText:
     start, and to 60 packets at 3 s.
     """
     trace = TraceText()
+    trace.records = list(_steady_records(exit_ms))
+    return trace
+
+
+@cache
+def _steady_records(exit_ms: float) -> tuple[str, ...]:
+    rtt = 50.0
+    trace = TraceText()
     trace.first_metrics(2000)
     trace.state(0.0, "slow_start")
     sent = [2.0 * n for n in range(500)] + [1000.0 + n for n in range(9000)]
     events = [(time, 1, number) for number, time in enumerate(sent)]
-    events += [(time + 50, 0, number) for number, time in enumerate(sent) if time + 50 < 10_000]
+    events += [(time + rtt, 0, number) for number, time in enumerate(sent) if time + rtt < 10_000]
     events += [(exit_ms, 2, 0), (3000.0, 3, 0)]
     for time, what, number in sorted(events):
         if what == 0:
@@ -166,7 +175,7 @@ def steady_trace(exit_ms: float = 500.0, rtt: float = 50.0) -> TraceText:
             trace.state(time, "congestion_avoidance")
         else:
             trace.metrics(time, congestion_window=60_000)
-    return trace
+    return tuple(trace.records)
 
 
 def write_comparison(directory: Path, **changes: Any) -> Path:

@@ -132,6 +132,11 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
         self.0.next_release_time()
     }
 
+    /// The papers' packets are of one size, and the window is counted in them.
+    fn whole_datagrams(&self) -> bool {
+        true
+    }
+
     fn state_str(&self, _now: Instant) -> &'static str {
         self.0.state().phase.as_str()
     }

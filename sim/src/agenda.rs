@@ -141,3 +141,52 @@ impl Agenda {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Link;
+    use crate::topology::Topology;
+    use crate::units::Rate;
+    use std::time::Duration;
+
+    #[test]
+    fn events_come_by_time_and_then_as_scheduled() {
+        let mut topology = Topology::new();
+        let links = [0, 1].map(|_| topology.add_link(Link::line(Rate::GIGABIT, Duration::ZERO)));
+        let mut agenda = Agenda::new(2);
+        // The second arrival on link 0 is before the first: it overtook.
+        let schedule = [
+            (Some(links[0]), 5),
+            (Some(links[1]), 3),
+            (None, 5),
+            (Some(links[0]), 4),
+            (Some(links[1]), 5),
+            (Some(links[0]), 5),
+            (None, 3),
+        ];
+        for (number, (link, time)) in schedule.into_iter().enumerate() {
+            let time = Time::from_nanos(time);
+            match link {
+                Some(link) => {
+                    let packet = Packet::new(number, Side::Client, 0, Vec::new());
+                    agenda.arrival(link, time, Box::new(packet));
+                }
+                None => agenda.at(time, Event::Start(number)),
+            }
+        }
+        let mut order = Vec::new();
+        while let Some(time) = agenda.next_time() {
+            let number = match agenda.next() {
+                Some(Event::Start(number)) => number,
+                Some(Event::Arrive(packet)) => packet.flow,
+                other => panic!("{other:?}"),
+            };
+            order.push((time.as_nanos(), number));
+        }
+        assert_eq!(
+            order,
+            [(3, 1), (3, 6), (4, 3), (5, 0), (5, 2), (5, 4), (5, 5)]
+        );
+    }
+}

@@ -207,7 +207,7 @@ pub struct FlowReport {
 }
 
 /// At that many events without a step of time, a simulation is stuck.
-const LIVELOCK_EVENTS: u64 = 10_000_000;
+const LIVELOCK_EVENTS: u64 = 1_000_000;
 
 /// A flow of a running simulation. The endpoints are boxed: a connection is
 /// large, and flows are added to a growing vector.
@@ -377,6 +377,16 @@ impl Simulation {
     #[must_use]
     pub fn link(&self, link: LinkId) -> Option<&Link> {
         self.links.get(link.index())
+    }
+
+    /// The connection of one side of a flow, once the flow has started.
+    #[must_use]
+    pub fn connection(&self, flow: usize, side: Side) -> Option<&Connection> {
+        let ends = self.flows.get(flow)?.ends.as_ref()?;
+        Some(match side {
+            Side::Client => &ends.client.connection,
+            Side::Server => &ends.server.connection,
+        })
     }
 
     /// What flow number `flow` has come to; nothing before it starts.

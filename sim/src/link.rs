@@ -217,3 +217,143 @@ impl Jitter {
         Duration::from_nanos(self.random.random_range(0..=max))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::impairment::{Outage, Reordering};
+    use crate::packet::{Side, WIRE_OVERHEAD_BYTES};
+    use crate::queue::DropTail;
+    use crate::random;
+
+    const DELAY: Duration = Duration::from_millis(5);
+
+    fn packet(sequence: u64, wire_bytes: usize) -> Box<Packet> {
+        let payload = vec![0; wire_bytes - WIRE_OVERHEAD_BYTES];
+        Box::new(Packet::new(0, Side::Client, sequence, payload))
+    }
+
+    fn at(microseconds: u64) -> Time {
+        Duration::from_micros(microseconds).into()
+    }
+
+    /// One byte takes one microsecond.
+    fn rate() -> Rate {
+        "8mbit".parse().expect("a rate")
+    }
+
+    fn queued(buffer: &str) -> Link {
+        let queue = DropTail::new(buffer.parse().expect("a buffer"));
+        Link::queued(rate(), DELAY, Box::new(queue))
+    }
+
+    #[test]
+    fn packets_are_sent_one_at_a_time_and_then_travel() {
+        let mut link = queued("2p");
+        let mut dropped = Vec::new();
+        let first = link.take(packet(0, 100), at(0), &mut dropped);
+        assert!(matches!(first, Taken::ServedAt(time) if time == at(100)));
+        for sequence in 1..4 {
+            let next = link.take(packet(sequence, 200), at(10), &mut dropped);
+            assert!(matches!(next, Taken::Nothing));
+        }
+        assert_eq!(
+            dropped.drain(..).map(|p| p.sequence).collect::<Vec<_>>(),
+            [3]
+        );
+        assert_eq!(
+            link.meter().backlog(),
+            Backlog {
+                packets: 3,
+                bytes: 500
+            }
+        );
+
+        let mut log = Vec::new();
+        let mut now = at(100);
+        while let Some((packet, arrival, next)) = link.served(now, &mut dropped) {
+            log.push((packet.sequence, arrival, next));
+            now = next.unwrap_or(now);
+        }
+        assert_eq!(
+            log,
+            [
+                (0, at(5100), Some(at(300))),
+                (1, at(5300), Some(at(500))),
+                (2, at(5500), None)
+            ]
+        );
+        // 10 µs of 1 packet, 90 of 3, 200 of 2, 200 of 1, 500 of none.
+        let mean = (10.0 + 270.0 + 400.0 + 200.0) / 1000.0;
+        let meter = link.meter();
+        assert_eq!(meter.mean_packets(at(1000)), mean);
+        assert_eq!((meter.max_packets(), meter.drops()), (3, 1));
+        assert_eq!(
+            (meter.forwarded_packets(), meter.forwarded_bytes()),
+            (3, 500)
+        );
+    }
+
+    #[test]
+    fn a_line_serialises_and_delays_without_a_limit() {
+        let mut link = Link::line(rate(), DELAY);
+        let mut arrivals = Vec::new();
+        for (sequence, sent) in [(0, 0), (1, 0), (2, 50), (3, 1000)] {
+            match link.take(packet(sequence, 100), at(sent), &mut Vec::new()) {
+                Taken::ArrivesAt(time, packet) => arrivals.push((packet.sequence, time)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(
+            arrivals,
+            [(0, at(5100)), (1, at(5200)), (2, at(5300)), (3, at(6100))]
+        );
+    }
+
+    #[test]
+    fn host_jitter_delays_and_never_reorders() {
+        let jitter = Jitter {
+            max: Duration::from_micros(120),
+            random: random::stream(1, 1),
+        };
+        let mut link = Link::host_line(Rate::GIGABIT, DELAY, jitter);
+        let mut last = Time::ZERO;
+        let (mut longest, mut shortest) = (Duration::ZERO, Duration::MAX);
+        for sequence in 0..10_000 {
+            let sent = at(sequence * 150);
+            match link.take(packet(sequence, 100), sent, &mut Vec::new()) {
+                Taken::ArrivesAt(time, _) => {
+                    assert!(time > last);
+                    last = time;
+                    let taken = (time - sent).saturating_sub(DELAY);
+                    longest = longest.max(taken);
+                    shortest = shortest.min(taken);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let (least, most) = (Duration::from_nanos(800), Duration::from_nanos(120_800));
+        assert!(least <= shortest && shortest < Duration::from_micros(2));
+        assert!(Duration::from_micros(119) < longest && longest <= most);
+    }
+
+    #[test]
+    fn holding_adds_up_and_losing_wins() {
+        let hold = |milliseconds| {
+            let delay = Duration::from_millis(milliseconds);
+            let always = Reordering::new(1.0, delay, random::stream(1, milliseconds));
+            Box::new(always.expect("a probability"))
+        };
+        let outage = Outage::new(Duration::from_millis(1), Duration::from_millis(2));
+        let mut link = Link::line(rate(), DELAY)
+            .with_impairment(hold(3))
+            .with_impairment(hold(4))
+            .with_impairment(Box::new(outage));
+        let packet = packet(0, 100);
+        let held = Fate::Hold(Duration::from_millis(7));
+        assert_eq!(link.admit(&packet, at(0)), held);
+        assert_eq!(link.admit(&packet, at(1500)), Fate::Lose);
+        assert_eq!(link.admit(&packet, at(2000)), held);
+        assert_eq!(link.meter().impaired(), 1);
+    }
+}

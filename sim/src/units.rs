@@ -6,8 +6,8 @@
 //! | [`Span`] | ns, us, ms, s |
 //! | [`Buffer`] | p (packets); b, k or kb, m or mb, g or gb (bytes, powers of 1024) |
 //!
-//! Numbers may have a fraction and an exponent ("1.5gbit"); units are not case
-//! sensitive.
+//! Numbers may have a fraction and an exponent ("1.5gbit") and are exact to 15
+//! digits; units are not case sensitive.
 //! NOTE: tc takes a number without a unit as bits per second, microseconds or
 //! bytes; here a unit is required.
 

@@ -7,22 +7,21 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Digests what is written to it.
+/// Keeps what is written to it.
 #[derive(Clone, Default)]
-struct Digest(Arc<Mutex<DefaultHasher>>);
+struct Memory(Arc<Mutex<Vec<u8>>>);
 
-impl Digest {
-    fn value(&self) -> u64 {
-        self.0.lock().expect("not poisoned").finish()
+impl Memory {
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0.lock().expect("not poisoned"));
+        hasher.finish()
     }
 }
 
-impl Write for Digest {
+impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Byte by byte, so that the sizes of the writes do not matter.
-        let mut hasher = self.0.lock().expect("not poisoned");
-        bytes.iter().for_each(|&byte| hasher.write_u8(byte));
-        Ok(bytes.len())
+        self.0.lock().expect("not poisoned").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -47,7 +46,7 @@ fn trace(controller: &str, seed: u64) -> Trace {
         let path = Dumbbell::new(rate, Duration::from_millis(40), buffer).build(2, seed);
         let mut simulation = Simulation::new(path.topology).expect("isolated");
         simulation.keep_digest();
-        let (server_qlog, client_qlog) = (Digest::default(), Digest::default());
+        let (server_qlog, client_qlog) = (Memory::default(), Memory::default());
         simulation
             .add_flow(Flow {
                 server_qlog: Some(Box::new(server_qlog.clone())),
@@ -68,8 +67,8 @@ fn trace(controller: &str, seed: u64) -> Trace {
             packets: simulation.digest().expect("kept"),
             events: simulation.events(),
             received_bytes: simulation.report(0).expect("flow 0").received_bytes,
-            server_qlog: server_qlog.value(),
-            client_qlog: client_qlog.value(),
+            server_qlog: server_qlog.digest(),
+            client_qlog: client_qlog.digest(),
         }
     })
     .expect("clock and entropy are linked")

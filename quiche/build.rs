@@ -22,9 +22,6 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<(), Box<dyn Error>> {
-    for input in ["build.rs", "plug-point.patch", "upstream"] {
-        println!("cargo::rerun-if-changed={input}");
-    }
     let version = env::var("CARGO_PKG_VERSION")?;
     if version != RELEASE {
         return Err(format!("quiche/Cargo.toml says {version}, the patch fits {RELEASE}").into());
@@ -43,6 +40,9 @@ fn build() -> Result<(), Box<dyn Error>> {
     assemble(Tree::Patched, &package, &tree)?;
     split_inner_attributes(&tree.join("src"), &out)?;
     link_boringssl();
+    for input in ["build.rs", "plug-point.patch", "upstream"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
     Ok(())
 }
 

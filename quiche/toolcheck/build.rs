@@ -5,6 +5,14 @@ mod tools;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let libclang = clang_sys::load().is_ok();
+    let missing = tools::missing(|name| std::env::var_os(name), libclang);
+    if !missing.is_empty() {
+        // Nothing else: cargo shows all that a build script that failed has said.
+        println!("cargo::error={}", tools::message(&missing));
+        return ExitCode::FAILURE;
+    }
+
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=tools.rs");
     let environment = |name: &str| std::env::var(name).unwrap_or_default();
@@ -14,12 +22,5 @@ fn main() -> ExitCode {
             println!("cargo::rerun-if-env-changed={name}");
         }
     }
-
-    let libclang = clang_sys::load().is_ok();
-    let missing = tools::missing(|name| std::env::var_os(name), libclang);
-    if missing.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    println!("cargo::error={}", tools::message(&missing));
-    ExitCode::FAILURE
+    ExitCode::SUCCESS
 }

@@ -80,7 +80,7 @@ def test_states_of_growth(state: str, expected: bool) -> None:
 def test_stable_growth_belongs_to_slow_start(tmp_path: Path) -> None:
     trace = with_rtt(TraceText())
     for time, state in [
-        (0.0, "slow_start"),
+        (50.0, "slow_start"),
         (100.0, "stable_growth"),
         (1100.0, "congestion_avoidance"),
         (6000.0, "slow_start"),

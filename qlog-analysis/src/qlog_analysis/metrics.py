@@ -91,7 +91,8 @@ def slow_start_times(states: pl.DataFrame, end_s: float) -> tuple[float | None, 
     """When slow start was first left, and the time spent in it, in seconds."""
     if states.is_empty():
         return None, None
-    times = [float(time) / 1000 for time in states["time_ms"]]
+    # A sender logs its first state with its first packet, but was in it from the start.
+    times = [0.0, *(float(time) / 1000 for time in states["time_ms"][1:])]
     growing = [is_slow_start(state) for state in states["state"]]
     until = [*times[1:], max(end_s, times[-1])]
     spent = sum(

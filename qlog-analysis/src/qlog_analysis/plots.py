@@ -235,7 +235,7 @@ def _legend_of_runs(figure: Figure, group: GroupResult, look: Mapping[str, Look]
         Line2D([], [], color=look[name].colour, linestyle=look[name].dash, linewidth=3)
         for name in names
     ]
-    figure.legend(handles, names, loc="outside upper left", ncols=4)
+    figure.legend(handles, names, loc="outside upper left", ncols=6)
 
 
 _Panel = Callable[[Axes, RunResult, Scenario, Look], None]

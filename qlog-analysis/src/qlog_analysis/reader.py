@@ -19,8 +19,8 @@ import polars as pl
 
 from qlog_analysis.errors import NotQlogError
 
-BLOCK_BYTES = 32 << 20
-"""How much of a file is decoded at a time: bounds the memory, costs no speed."""
+BLOCK_BYTES = 4 << 20
+"""How much of a file is decoded at a time: bounds the memory; more is slower, as is much less."""
 
 NO_SSTHRESH = 2.0**63
 """Slow start thresholds from here on mean "none": quiche starts at 2^64 - 1."""
@@ -211,9 +211,12 @@ def _read(path: Path, file: BinaryIO, on_bytes: Callable[[int], None]) -> Trace:
         records += lines.len() + undecodable
         skipped += undecodable
         truncated = at_end and lines.len() > 0 and not _looks_whole(lines.tail(1)).all()
-        for part, (table, bad) in zip(parts, _decode_kinds(lines), strict=True):
+        for part, kind in zip(parts, _KINDS, strict=True):
+            of_kind = lines.str.contains(kind.marker, literal=True)
+            table, bad = _decode(_useful(lines.filter(of_kind), kind), kind)
             part.append(table)
             skipped += bad
+            lines = lines.filter(~of_kind)
         skipped += _count_strays(lines)
         if at_end:
             break
@@ -273,8 +276,6 @@ def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
 
 
 def _as_lines(block: bytes, separator: bytes) -> pl.Series:
-    if not block.strip(_RS + b" \t\r\n"):
-        return pl.Series(dtype=pl.String)
     return pl.read_csv(
         block,
         has_header=False,
@@ -283,6 +284,7 @@ def _as_lines(block: bytes, separator: bytes) -> pl.Series:
         schema={"line": pl.String},
         eol_char=separator.decode(),
         truncate_ragged_lines=True,
+        raise_if_empty=False,
     ).to_series()
 
 
@@ -290,20 +292,11 @@ def _looks_whole(lines: pl.Series) -> pl.Series:
     return lines.str.starts_with("{") & lines.str.strip_chars_end().str.ends_with("}")
 
 
-def _is_kind(lines: pl.Series, kind: _Kind) -> pl.Series:
-    return lines.str.contains(kind.marker, literal=True)
-
-
-def _decode_kinds(lines: pl.Series) -> list[tuple[pl.DataFrame, int]]:
-    out = []
-    for kind in _KINDS:
-        chosen = lines.filter(_is_kind(lines, kind))
-        if kind.wanted:
-            # A record that was cut off before what is wanted must still be counted.
-            useful = chosen.str.contains(kind.wanted, literal=True) | ~_looks_whole(chosen)
-            chosen = chosen.filter(useful)
-        out.append(_decode(chosen, kind))
-    return out
+def _useful(lines: pl.Series, kind: _Kind) -> pl.Series:
+    """Those with what is wanted of this kind, and those cut off before it: they count as bad."""
+    if not kind.wanted:
+        return lines
+    return lines.filter(lines.str.contains(kind.wanted, literal=True) | ~_looks_whole(lines))
 
 
 def _decode(lines: pl.Series, kind: _Kind) -> tuple[pl.DataFrame, int]:
@@ -338,11 +331,8 @@ def _no_rows(kind: _Kind) -> pl.DataFrame:
 
 
 def _count_strays(lines: pl.Series) -> int:
-    """The number of records of no kind that is decoded and that are no events either."""
-    other = lines
-    for kind in _KINDS:
-        other = other.filter(~_is_kind(other, kind))
-    event = _looks_whole(other) & other.str.contains('"name"', literal=True)
+    """The number of records that are no events, of those of no kind that is decoded."""
+    event = _looks_whole(lines) & lines.str.contains('"name"', literal=True)
     return int((~event).sum())
 
 

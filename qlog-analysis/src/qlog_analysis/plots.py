@@ -205,7 +205,9 @@ def _draw_overlay(
     end_s: float,
     beginning: bool,
 ) -> None:
-    axes.set_title(overlay.title)
+    each_flow = overlay.take is not None and not overlay.total
+    most = max(group.runs, key=lambda run: len(run.flows))
+    axes.set_title(overlay.title + (_which(most) if each_flow else ""))
     axes.set_ylabel(overlay.unit)
     for order, run in enumerate(group.runs):
         style = look[run.run.id]
@@ -263,6 +265,11 @@ def _drawn(run: RunResult) -> list[FlowSeries]:
     return [flow.whole for flow in run.flows[:MOST_FLOWS]]
 
 
+def _which(run: RunResult) -> str:
+    """What to add to a title when not all flows of a run are drawn."""
+    return f" (first {MOST_FLOWS} of {len(run.flows)} flows)" if len(run.flows) > MOST_FLOWS else ""
+
+
 def _once(label: str) -> Iterator[str | None]:
     """The label for the first of several lines that share it."""
     yield label
@@ -276,7 +283,7 @@ def _title(axes: Axes, title: str, unit: str) -> None:
 
 
 def _window_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
-    _title(axes, "Congestion window", "packets")
+    _title(axes, f"Congestion window{_which(run)}", "packets")
     low = run.metrics.available_window_low_packets
     high = run.metrics.available_window_high_packets
     if low is not None and high is not None:
@@ -299,7 +306,7 @@ def _window_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
 
 
 def _rtt_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
-    _title(axes, "Round-trip time", "ms")
+    _title(axes, f"Round-trip time{_which(run)}", "ms")
     names = zip(_once("RTT"), _once("BaseRTT"), strict=False)
     for flow, (rtt, base) in zip(_drawn(run), names, strict=False):
         _step(axes, flow.rtt_ms, rtt, color=look.colour, linewidth=1.0)
@@ -308,7 +315,7 @@ def _rtt_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
 
 
 def _backlog_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
-    _title(axes, "Backlog as the sender sees it", "packets")
+    _title(axes, f"Backlog as the sender sees it{_which(run)}", "packets")
     for flow, label in zip(_drawn(run), _once("backlog"), strict=False):
         _step(axes, flow.backlog_packets, label, color=look.colour)
     for name, sign, dash in (("alpha", "α", "--"), ("beta", "β", ":")):

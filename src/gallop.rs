@@ -44,7 +44,7 @@ impl SlowStart for StableGrowth {
     fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision {
         let maxincr = round.window_packets;
         let backlog = round.backlog_packets;
-        if backlog <= options.gamma {
+        if backlog <= options.gamma() {
             let grow = self.incr;
             if self.incr < maxincr {
                 self.incr += 1;
@@ -99,9 +99,16 @@ mod tests {
         }
     }
 
+    /// γ = 1, β = 3, as in 003.
+    const PAPER: Options = Options {
+        alpha: 1.0,
+        beta: 3.0,
+        ..Options::GALLOP_VEGAS
+    };
+
     fn decide(incr: u64, status: Status, backlog: f64) -> (Decision, u64, Status) {
         let mut growth = StableGrowth { incr, status };
-        let decision = growth.on_round(&round(backlog), &Options::GALLOP_VEGAS);
+        let decision = growth.on_round(&round(backlog), &PAPER);
         (decision, growth.incr, growth.status)
     }
 
@@ -109,7 +116,7 @@ mod tests {
     fn each_branch_of_the_pseudo_code_at_its_boundaries() {
         use Decision::{Grow, Leave};
         use Status::{Braking, Cut, Growing};
-        // γ = 1, β = 3; columns: incr, status, ∆ before; decision, incr, status after.
+        // Columns: incr, status, ∆ before; decision, incr, status after.
         for (incr, status, backlog, expected) in [
             // ∆ ≤ γ: add incr, then incr + 1, whatever the status was.
             (0, Growing, 0.0, (Grow(0), 1, Growing)),
@@ -176,8 +183,8 @@ mod tests {
     #[test]
     fn a_gamma_above_beta_cuts_without_braking() {
         let options = Options {
-            gamma: 5.0,
-            ..Options::GALLOP_VEGAS
+            gamma: Some(5.0),
+            ..PAPER
         };
         let mut growth = StableGrowth {
             incr: 4,

@@ -89,7 +89,7 @@ impl SlowStart for Doubling {
             self.comparable = true;
             return Decision::Grow(0);
         }
-        if round.backlog_packets > options.gamma {
+        if round.backlog_packets > options.gamma() {
             return Decision::Leave {
                 shrink: round.window_packets / 8,
                 grow: 0,

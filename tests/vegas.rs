@@ -433,7 +433,7 @@ fn slow_start_ends_above_gamma_and_gives_an_eighth_back() {
         (1.4, Phase::SlowStart, 64),
         (1.6, Phase::CongestionAvoidance, 28),
     ] {
-        let mut script = Script::<Doubling>::new("", 32);
+        let mut script = Script::<Doubling>::new("gamma=1", 32);
         let number = script.send_sized(MDS);
         script.wait(BASE_RTT).ack(&[number]);
         script.round(rtt_for(32, backlog)).round(BASE_RTT);

@@ -12,9 +12,9 @@ pub(crate) enum Event {
     /// A flow begins.
     Start(usize),
     /// A packet is at its next link, or at its end.
-    Arrive(Box<Packet>),
+    Arrive(Packet),
     /// A packet passes the entrance of its next link after it was held there.
-    Enter(LinkId, Box<Packet>),
+    Enter(LinkId, Packet),
     /// The packet in service of a link has been sent.
     Served(LinkId),
     /// An endpoint's timer, unless superseded.
@@ -70,7 +70,7 @@ impl Ord for Entry {
 #[derive(Debug)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Entry>,
-    under_way: Vec<VecDeque<(Moment, Box<Packet>)>>,
+    under_way: Vec<VecDeque<(Moment, Packet)>>,
     sequence: u64,
 }
 
@@ -97,8 +97,8 @@ impl Agenda {
     }
 
     /// `packet` has left `link` and is at the end of it at `time`.
-    pub(crate) fn arrival(&mut self, link: LinkId, time: Time, mut packet: Box<Packet>) {
-        packet.hop += 1;
+    pub(crate) fn arrival(&mut self, link: LinkId, time: Time, mut packet: Packet) {
+        packet.next_hop();
         let moment = self.moment(time);
         let lane = &mut self.under_way[link.index()];
         match lane.back() {
@@ -170,7 +170,7 @@ mod tests {
             match link {
                 Some(link) => {
                     let packet = Packet::new(number, Side::Client, 0, Vec::new());
-                    agenda.arrival(link, time, Box::new(packet));
+                    agenda.arrival(link, time, packet);
                 }
                 None => agenda.at(time, Event::Start(number)),
             }
@@ -179,7 +179,7 @@ mod tests {
         while let Some(time) = agenda.next_time() {
             let number = match agenda.next() {
                 Some(Event::Start(number)) => number,
-                Some(Event::Arrive(packet)) => packet.flow,
+                Some(Event::Arrive(packet)) => packet.flow(),
                 other => panic!("{other:?}"),
             };
             order.push((time.as_nanos(), number));

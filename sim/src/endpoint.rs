@@ -170,7 +170,7 @@ impl Endpoint {
             Err(error) => return Err(failed("recv()")(error)),
         }
         watch(Action::Received, &self.connection);
-        let acknowledge = self.acks.received(packet.sequence, now);
+        let acknowledge = self.acks.received(packet.sequence(), now);
         self.read(now)?;
         Ok(acknowledge || handshake || !self.connection.is_established())
     }
@@ -249,7 +249,7 @@ impl Endpoint {
         now: Time,
         epoch: Epoch,
         pool: &mut Pool,
-        out: &mut Vec<Box<Packet>>,
+        out: &mut Vec<Packet>,
         watch: &mut Watch,
     ) -> Result<(), ConnectionError> {
         self.release_at = None;
@@ -272,10 +272,7 @@ impl Endpoint {
                     self.acks.sent();
                     self.hungry = length + FILLING_SLACK_BYTES < self.datagram_bytes;
                     packet.truncate(length);
-                    packet.flow = self.flow;
-                    packet.to = self.side.peer();
-                    packet.hop = 0;
-                    packet.sequence = self.sent;
+                    packet.readdress(self.flow, self.side.peer(), self.sent);
                     self.sent += 1;
                     out.push(packet);
                 }
@@ -351,18 +348,18 @@ impl Service {
 /// Packets that have reached their end, for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    packets: Vec<Box<Packet>>,
+    packets: Vec<Packet>,
 }
 
 impl Pool {
     /// A packet of any content.
-    fn take(&mut self) -> Box<Packet> {
+    fn take(&mut self) -> Packet {
         self.packets
             .pop()
-            .unwrap_or_else(|| Box::new(Packet::new(0, Side::Client, 0, Vec::new())))
+            .unwrap_or_else(|| Packet::new(0, Side::Client, 0, Vec::new()))
     }
 
-    pub(crate) fn put(&mut self, packet: Box<Packet>) {
+    pub(crate) fn put(&mut self, packet: Packet) {
         self.packets.push(packet);
     }
 }

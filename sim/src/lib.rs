@@ -49,9 +49,15 @@ pub mod clock;
 #[cfg(feature = "engine")]
 mod endpoint;
 #[cfg(feature = "engine")]
+mod ends;
+#[cfg(feature = "engine")]
 mod engine;
 #[cfg(feature = "engine")]
 pub mod entropy;
+#[cfg(feature = "engine")]
+mod error;
+#[cfg(feature = "engine")]
+mod flow;
 #[cfg(feature = "engine")]
 pub mod impairment;
 #[cfg(feature = "engine")]
@@ -84,7 +90,9 @@ pub use {
     acks::AckPolicy,
     buffers::{ZeroBuffers, Zeros},
     endpoint::{Action, Connection, ConnectionError},
-    engine::{Flow, FlowReport, Observation, Simulation, SimulationError},
+    engine::Simulation,
+    error::SimulationError,
+    flow::{Flow, FlowReport, Observation, Observer},
     isolation::{SelfCheckError, isolated, self_check},
     packet::Side,
     settings::{ConfigError, Controller},

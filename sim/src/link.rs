@@ -24,7 +24,7 @@ pub struct Link {
 enum Kind {
     Queued {
         queue: Box<dyn Queue>,
-        in_service: Option<Box<Packet>>,
+        in_service: Option<Packet>,
     },
     Line {
         jitter: Option<Jitter>,
@@ -52,7 +52,7 @@ pub(crate) enum Taken {
     /// Call [`Link::served`] at that time.
     ServedAt(Time),
     /// The packet arrives at the end of the link at that time.
-    ArrivesAt(Time, Box<Packet>),
+    ArrivesAt(Time, Packet),
 }
 
 impl Link {
@@ -135,12 +135,7 @@ impl Link {
     }
 
     /// Takes a packet past the entrance.
-    pub(crate) fn take(
-        &mut self,
-        packet: Box<Packet>,
-        now: Time,
-        dropped: &mut Vec<Box<Packet>>,
-    ) -> Taken {
+    pub(crate) fn take(&mut self, packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
         let sending = self.rate.time_to_send(packet.wire_bytes());
         match &mut self.kind {
             Kind::Line { jitter, free_at } => {
@@ -172,8 +167,8 @@ impl Link {
     pub(crate) fn served(
         &mut self,
         now: Time,
-        dropped: &mut Vec<Box<Packet>>,
-    ) -> Option<(Box<Packet>, Time, Option<Time>)> {
+        dropped: &mut Vec<Packet>,
+    ) -> Option<(Packet, Time, Option<Time>)> {
         let Kind::Queued { in_service, .. } = &mut self.kind else {
             return None;
         };
@@ -184,7 +179,7 @@ impl Link {
     }
 
     /// Starts to send the next packet, if there is one; returns when it ends.
-    fn serve_next(&mut self, now: Time, dropped: &mut Vec<Box<Packet>>) -> Option<Time> {
+    fn serve_next(&mut self, now: Time, dropped: &mut Vec<Packet>) -> Option<Time> {
         let Kind::Queued { queue, in_service } = &mut self.kind else {
             return None;
         };
@@ -197,7 +192,7 @@ impl Link {
         end
     }
 
-    fn record(&mut self, now: Time, dropped: &[Box<Packet>]) {
+    fn record(&mut self, now: Time, dropped: &[Packet]) {
         let Kind::Queued { queue, in_service } = &self.kind else {
             return;
         };
@@ -228,9 +223,9 @@ mod tests {
 
     const DELAY: Duration = Duration::from_millis(5);
 
-    fn packet(sequence: u64, wire_bytes: usize) -> Box<Packet> {
+    fn packet(sequence: u64, wire_bytes: usize) -> Packet {
         let payload = vec![0; wire_bytes - WIRE_OVERHEAD_BYTES];
-        Box::new(Packet::new(0, Side::Client, sequence, payload))
+        Packet::new(0, Side::Client, sequence, payload)
     }
 
     fn at(microseconds: u64) -> Time {
@@ -258,7 +253,7 @@ mod tests {
             assert!(matches!(next, Taken::Nothing));
         }
         assert_eq!(
-            dropped.drain(..).map(|p| p.sequence).collect::<Vec<_>>(),
+            dropped.drain(..).map(|p| p.sequence()).collect::<Vec<_>>(),
             [3]
         );
         assert_eq!(
@@ -272,7 +267,7 @@ mod tests {
         let mut log = Vec::new();
         let mut now = at(100);
         while let Some((packet, arrival, next)) = link.served(now, &mut dropped) {
-            log.push((packet.sequence, arrival, next));
+            log.push((packet.sequence(), arrival, next));
             now = next.unwrap_or(now);
         }
         assert_eq!(
@@ -300,7 +295,7 @@ mod tests {
         let mut arrivals = Vec::new();
         for (sequence, sent) in [(0, 0), (1, 0), (2, 50), (3, 1000)] {
             match link.take(packet(sequence, 100), at(sent), &mut Vec::new()) {
-                Taken::ArrivesAt(time, packet) => arrivals.push((packet.sequence, time)),
+                Taken::ArrivesAt(time, packet) => arrivals.push((packet.sequence(), time)),
                 other => panic!("{other:?}"),
             }
         }

@@ -24,64 +24,103 @@ impl Side {
     }
 }
 
-/// A UDP datagram under way.
+/// A UDP datagram under way. It is cheap to move.
 #[derive(Clone, Debug)]
-pub struct Packet {
-    /// The flow it belongs to.
-    pub flow: usize,
-    /// The side it travels to.
-    pub to: Side,
-    /// How many links of its route it has left behind.
-    pub hop: usize,
-    /// Its number among the datagrams that its sender has sent.
-    pub sequence: u64,
+pub struct Packet(Box<Datagram>);
+
+#[derive(Clone, Debug)]
+struct Datagram {
+    flow: usize,
+    to: Side,
+    /// Links of its route that it has left behind.
+    hop: usize,
+    sequence: u64,
     /// The UDP payload and then room for longer ones: packets are used again.
     buffer: Vec<u8>,
     length: usize,
 }
 
 impl Packet {
-    /// A packet at the start of its route.
+    /// A packet of `flow` to side `to`, number `sequence` among the datagrams of
+    /// its sender, at the start of its route.
     #[must_use]
     pub fn new(flow: usize, to: Side, sequence: u64, payload: Vec<u8>) -> Packet {
-        Packet {
+        Packet(Box::new(Datagram {
             flow,
             to,
             hop: 0,
             sequence,
             length: payload.len(),
             buffer: payload,
-        }
+        }))
+    }
+
+    /// Makes this packet the one that [`new`](Packet::new) would, with the
+    /// payload it has.
+    pub(crate) fn readdress(&mut self, flow: usize, to: Side, sequence: u64) {
+        self.0.flow = flow;
+        self.0.to = to;
+        self.0.hop = 0;
+        self.0.sequence = sequence;
+    }
+
+    /// The flow it belongs to.
+    #[must_use]
+    pub fn flow(&self) -> usize {
+        self.0.flow
+    }
+
+    /// The side it travels to.
+    #[must_use]
+    pub fn to(&self) -> Side {
+        self.0.to
+    }
+
+    /// Its number among the datagrams that its sender has sent.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    /// How many links of its route it has left behind.
+    pub(crate) fn hop(&self) -> usize {
+        self.0.hop
+    }
+
+    /// It has left a link behind.
+    pub(crate) fn next_hop(&mut self) {
+        self.0.hop += 1;
     }
 
     /// The UDP payload.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
-        &self.buffer[..self.length]
+        &self.0.buffer[..self.0.length]
     }
 
     /// The UDP payload, to decrypt in place.
     pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[..self.length]
+        let length = self.0.length;
+        &mut self.0.buffer[..length]
     }
 
     /// Room for a payload of `length` bytes, of any content.
     pub(crate) fn room_for(&mut self, length: usize) -> &mut [u8] {
-        if self.buffer.len() < length {
-            self.buffer.resize(length, 0);
+        if self.0.buffer.len() < length {
+            self.0.buffer.resize(length, 0);
         }
-        self.length = length;
+        self.0.length = length;
         self.payload_mut()
     }
 
     /// Makes the payload shorter.
     pub(crate) fn truncate(&mut self, length: usize) {
-        self.length = self.length.min(length);
+        self.0.length = self.0.length.min(length);
     }
 
     /// The bytes a link serialises: payload, UDP and IP headers.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        (self.length + WIRE_OVERHEAD_BYTES) as u64
+        (self.0.length + WIRE_OVERHEAD_BYTES) as u64
     }
 }

@@ -15,17 +15,11 @@ pub trait Queue: Debug {
     /// dropped goes to `dropped`. `link_idle` says that nothing is being sent,
     /// so that an admitted packet is dequeued at this same instant and never
     /// waits.
-    fn enqueue(
-        &mut self,
-        packet: Box<Packet>,
-        now: Time,
-        link_idle: bool,
-        dropped: &mut Vec<Box<Packet>>,
-    );
+    fn enqueue(&mut self, packet: Packet, now: Time, link_idle: bool, dropped: &mut Vec<Packet>);
 
     /// The packet to send next. Those that the discipline drops on the way to it
     /// go to `dropped` (as CoDel does: RFC 8289 §5.5).
-    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Box<Packet>>) -> Option<Box<Packet>>;
+    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Packet>) -> Option<Packet>;
 
     /// Packets that wait.
     fn packets(&self) -> usize;
@@ -38,7 +32,7 @@ pub trait Queue: Debug {
 #[derive(Debug)]
 pub struct DropTail {
     limit: Buffer,
-    waiting: VecDeque<Box<Packet>>,
+    waiting: VecDeque<Packet>,
     bytes: u64,
 }
 
@@ -62,13 +56,7 @@ impl DropTail {
 }
 
 impl Queue for DropTail {
-    fn enqueue(
-        &mut self,
-        packet: Box<Packet>,
-        _now: Time,
-        link_idle: bool,
-        dropped: &mut Vec<Box<Packet>>,
-    ) {
+    fn enqueue(&mut self, packet: Packet, _now: Time, link_idle: bool, dropped: &mut Vec<Packet>) {
         if link_idle || self.has_room_for(&packet) {
             self.bytes += packet.wire_bytes();
             self.waiting.push_back(packet);
@@ -77,7 +65,7 @@ impl Queue for DropTail {
         }
     }
 
-    fn dequeue(&mut self, _now: Time, _dropped: &mut Vec<Box<Packet>>) -> Option<Box<Packet>> {
+    fn dequeue(&mut self, _now: Time, _dropped: &mut Vec<Packet>) -> Option<Packet> {
         let packet = self.waiting.pop_front()?;
         self.bytes -= packet.wire_bytes();
         Some(packet)
@@ -104,9 +92,9 @@ mod tests {
         for (number, bytes) in wire_bytes.iter().enumerate() {
             let payload = vec![0; bytes - WIRE_OVERHEAD_BYTES];
             let packet = Packet::new(0, Side::Client, number as u64, payload);
-            queue.enqueue(Box::new(packet), Time::ZERO, false, &mut dropped);
+            queue.enqueue(packet, Time::ZERO, false, &mut dropped);
         }
-        dropped.iter().map(|packet| packet.sequence).collect()
+        dropped.iter().map(|packet| packet.sequence()).collect()
     }
 
     fn drop_tail(limit: &str) -> DropTail {
@@ -133,7 +121,7 @@ mod tests {
         assert_eq!(dropped(&mut queue, &[100, 200, 300]), [2]);
         let mut none = Vec::new();
         let first = queue.dequeue(Time::ZERO, &mut none).expect("one waits");
-        assert_eq!((first.sequence, queue.bytes()), (0, 200));
+        assert_eq!((first.sequence(), queue.bytes()), (0, 200));
         assert_eq!(dropped(&mut queue, &[400]), [0; 0]);
         assert_eq!((queue.packets(), queue.bytes()), (2, 600));
     }
@@ -143,7 +131,7 @@ mod tests {
         let mut queue = drop_tail("100b");
         let mut dropped = Vec::new();
         for link_idle in [true, false] {
-            let packet = Box::new(Packet::new(0, Side::Client, 0, vec![0; 1200]));
+            let packet = Packet::new(0, Side::Client, 0, vec![0; 1200]);
             queue.enqueue(packet, Time::ZERO, link_idle, &mut dropped);
             let _ = queue.dequeue(Time::ZERO, &mut Vec::new());
         }

@@ -3,7 +3,9 @@
 
 use crate::acks::AckPolicy;
 use crate::comparison::{Comparison, ComparisonError, Run, Scenario};
-use crate::engine::{Flow, Simulation, SimulationError};
+use crate::engine::Simulation;
+use crate::error::SimulationError;
+use crate::flow::Flow;
 use crate::isolation::{SelfCheckError, isolated, self_check};
 use crate::packet::WIRE_OVERHEAD_BYTES;
 use crate::record::{
@@ -218,7 +220,7 @@ fn parameters(
         let values = [
             ("alpha", options.alpha),
             ("beta", options.beta),
-            ("gamma", options.gamma),
+            ("gamma", options.gamma()),
             ("decrease", options.decrease),
         ];
         return Ok(Some(

@@ -21,13 +21,12 @@ impl Failure {
     }
 
     fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.map_err(|error| {
+        result.inspect_err(|error| {
             let copy = io::Error::new(error.kind(), error.to_string());
             self.0
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .get_or_insert(copy);
-            error
         })
     }
 }

@@ -255,7 +255,7 @@ fn write_largest(
     smallest: &str,
 ) -> fmt::Result {
     for &(unit, size) in units {
-        if value >= size && value % (size / 1000).max(1) == 0 {
+        if value >= size && value.is_multiple_of((size / 1000).max(1)) {
             let thousandths = value / (size / 1000).max(1);
             let (whole, fraction) = (thousandths / 1000, thousandths % 1000);
             let fraction = format!(".{fraction:03}");

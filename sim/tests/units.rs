@@ -2,13 +2,16 @@
 
 use gallop_sim::units::{Buffer, Rate, Span};
 use proptest::prelude::*;
-use std::fmt::{Debug, Display};
+use std::fmt::Display;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
-fn error<T: FromStr<Err: Display> + Debug>(text: &str) -> String {
-    text.parse::<T>().err().expect("it is wrong").to_string()
+fn error<T: FromStr<Err: Display>>(text: &str) -> String {
+    text.parse::<T>()
+        .map(drop)
+        .map_err(|error| error.to_string())
+        .expect_err(text)
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! Vegas and Gallop-Vegas over real quiche connections: what 003 reports, and release times.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::time::Duration;
+
+use gallop_sim::units::Rate;
+use gallop_sim::{AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, isolated};
+
+const SEED: u64 = 1;
+const DATAGRAM_BYTES: usize = 1350;
+
+/// What is seen of a flow's server.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// When slow start ended, and the window then.
+    slow_start_exit: Option<(f64, usize)>,
+    /// When the window first was the bandwidth-delay product of 003's path and one more.
+    available_window_reached: Option<f64>,
+    /// The window at the end.
+    window_packets: usize,
+    packets_lost: u64,
+    /// The most datagrams that left at one moment after slow start.
+    largest_burst: usize,
+}
+
+/// The path of 003 §V.B in packets: 6250 per second, 100 ms there and back.
+fn figure_4(buffer: &str) -> Dumbbell {
+    let wire_bits = (DATAGRAM_BYTES as u64 + 28) * 8;
+    let rate: Rate = format!("{}bit", 6250 * wire_bits).parse().expect("a rate");
+    let mut dumbbell = Dumbbell::new(
+        rate,
+        Duration::from_millis(100),
+        buffer.parse().expect("a buffer"),
+    );
+    dumbbell.host_jitter = Duration::ZERO;
+    dumbbell
+}
+
+/// A flow as 003 has it: an initial window of two, one ACK per packet.
+fn paper(controller: &str) -> Flow {
+    Flow {
+        initial_window_packets: 2,
+        datagram_bytes: DATAGRAM_BYTES,
+        acks: AckPolicy::EVERY_PACKET,
+        ..Flow::new(Controller::named(controller))
+    }
+}
+
+fn run(
+    dumbbell: impl FnOnce() -> Dumbbell + Send,
+    flow: impl FnOnce() -> Flow + Send,
+    seconds: u64,
+) -> Seen {
+    isolated(SEED, || {
+        gallop::register().expect("names that quiche does not have");
+        let path = dumbbell().build(1, SEED);
+        let mut simulation = Simulation::new(path.topology).expect("a sound topology");
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        let writer = Rc::clone(&seen);
+        let mut sent_at = BTreeMap::<Duration, usize>::new();
+        let observer = move |event: gallop_sim::Observation<'_>| {
+            if event.side != Side::Server {
+                return;
+            }
+            let time = Duration::from(event.time);
+            let mut seen = writer.borrow_mut();
+            let path = event.connection.path_stats().next().expect("a path");
+            seen.window_packets = path.cwnd / DATAGRAM_BYTES;
+            if path.startup_exit.is_some() && seen.slow_start_exit.is_none() {
+                seen.slow_start_exit = Some((time.as_secs_f64(), seen.window_packets));
+            }
+            if seen.window_packets >= 627 {
+                seen.available_window_reached
+                    .get_or_insert(time.as_secs_f64());
+            }
+            if seen.slow_start_exit.is_some() && event.action == Action::Sent {
+                let burst = sent_at.entry(time).or_default();
+                *burst += 1;
+                seen.largest_burst = seen.largest_burst.max(*burst);
+                sent_at = sent_at.split_off(&time);
+            }
+        };
+        let flow = Flow {
+            observer: Some(Box::new(observer)),
+            ..flow()
+        };
+        let flow = simulation.add_flow(flow).expect("a route");
+        simulation
+            .run_until(Duration::from_secs(seconds))
+            .expect("a flow that gets on");
+        let report = simulation.report(flow).expect("the flow");
+        let mut seen = seen.borrow().clone();
+        seen.packets_lost = report.packets_lost;
+        seen
+    })
+    .expect("clock and entropy are linked")
+}
+
+#[test]
+fn gallop_vegas_finds_the_available_window_in_11_4_seconds_without_loss() {
+    for buffer in ["100p", "30p"] {
+        let seen = run(
+            || figure_4(buffer),
+            || paper("gallop-vegas:alpha=1,beta=3"),
+            20,
+        );
+        let (exit, _) = seen.slow_start_exit.expect("slow start ends");
+        assert!(
+            (11.4 * 0.95..=11.4 * 1.05).contains(&exit),
+            "{buffer}: {seen:?}"
+        );
+        // The band is 625 + α to 625 + β, and one packet more for the time to send one.
+        assert!(
+            (625..=630).contains(&seen.window_packets),
+            "{buffer}: {seen:?}"
+        );
+        assert_eq!(seen.packets_lost, 0, "{buffer}");
+    }
+}
+
+#[test]
+fn vegas_leaves_slow_start_early_and_needs_50_seconds() {
+    let seen = run(|| figure_4("100p"), || paper("vegas:alpha=1,beta=3"), 62);
+    let (exit, window) = seen.slow_start_exit.expect("slow start ends");
+    assert!((1.0..=1.4).contains(&exit), "{seen:?}");
+    assert_eq!(window, 56, "one eighth less than 64");
+    let reached = seen.available_window_reached.expect("the available window");
+    assert!((50.0..60.0).contains(&reached), "{seen:?}");
+    assert_eq!(seen.packets_lost, 0);
+}
+
+#[test]
+fn vegas_loses_packets_in_slow_start_at_a_buffer_of_30() {
+    for options in ["alpha=1,beta=3", "alpha=1,beta=3,gamma=3"] {
+        let seen = run(|| figure_4("30p"), || paper(&format!("vegas:{options}")), 5);
+        assert!(seen.packets_lost > 0, "{options}: {seen:?}");
+    }
+}
+
+#[test]
+fn with_delayed_acks_the_default_options_fill_the_path() {
+    let every_second = AckPolicy {
+        every: NonZeroU32::new(2).expect("two"),
+        max_delay: Duration::from_millis(25),
+    };
+    let flow = || Flow {
+        acks: every_second,
+        ..Flow::new(Controller::named("gallop-vegas"))
+    };
+    let seen = run(|| figure_4("100p"), flow, 20);
+    assert!((620..=640).contains(&seen.window_packets), "{seen:?}");
+    assert_eq!(seen.packets_lost, 0);
+}
+
+#[test]
+fn the_simulated_hosts_wait_for_release_times() {
+    // Every ACK opens the window for ten packets; spike suppression lets two go at a time.
+    let flow = |pacing| {
+        move || Flow {
+            acks: AckPolicy {
+                every: NonZeroU32::new(10).expect("ten"),
+                max_delay: Duration::from_millis(25),
+            },
+            pacing,
+            ..Flow::new(Controller::named("vegas"))
+        }
+    };
+    let spaced = run(|| figure_4("100p"), flow(true), 10);
+    assert_eq!(spaced.largest_burst, 2, "{spaced:?}");
+    let bursts = run(|| figure_4("100p"), flow(false), 10);
+    assert!(bursts.largest_burst >= 10, "{bursts:?}");
+}

@@ -160,7 +160,7 @@ pub enum ComparisonError {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{place}: {problem}")]
 pub struct Invalid {
-    /// Where, such as "groups[0].runs[1].id".
+    /// Where, such as `groups[0].runs[1].id`.
     pub place: String,
     /// What is wrong, and what would be right.
     pub problem: String,

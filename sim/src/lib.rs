@@ -29,7 +29,7 @@
 //! [`Dumbbell`] is one), a [`traffic::Source`] and a [`Controller`] a [`Flow`].
 //!
 //! Rates count bytes on the wire: UDP payload and
-//! [`packet::WIRE_OVERHEAD_BYTES`].
+//! [`units::WIRE_OVERHEAD_BYTES`].
 //!
 //! Without the feature `engine` only [`units`], [`comparison`] and [`record`]
 //! are there, and nothing of quiche is built.

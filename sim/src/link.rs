@@ -217,9 +217,10 @@ impl Jitter {
 mod tests {
     use super::*;
     use crate::impairment::{Outage, Reordering};
-    use crate::packet::{Side, WIRE_OVERHEAD_BYTES};
+    use crate::packet::Side;
     use crate::queue::DropTail;
     use crate::random;
+    use crate::units::WIRE_OVERHEAD_BYTES;
 
     const DELAY: Duration = Duration::from_millis(5);
 

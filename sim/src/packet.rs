@@ -1,8 +1,6 @@
 //! What travels over the simulated links.
 
-/// Bytes that a link serialises beside the UDP payload: 20 of the IPv4 header
-/// (RFC 791 §3.1) and 8 of the UDP header (RFC 768).
-pub const WIRE_OVERHEAD_BYTES: usize = 28;
+use crate::units::WIRE_OVERHEAD_BYTES;
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

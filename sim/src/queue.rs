@@ -83,7 +83,8 @@ impl Queue for DropTail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Side, WIRE_OVERHEAD_BYTES};
+    use crate::packet::Side;
+    use crate::units::WIRE_OVERHEAD_BYTES;
 
     /// Offers packets of these sizes on the wire to a busy link's queue; returns
     /// which were dropped.

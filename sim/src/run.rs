@@ -7,13 +7,13 @@ use crate::engine::Simulation;
 use crate::error::SimulationError;
 use crate::flow::Flow;
 use crate::isolation::{SelfCheckError, isolated, self_check};
-use crate::packet::WIRE_OVERHEAD_BYTES;
 use crate::record::{
     BottleneckRecord, FlowRecord, QUEUE_FILE_NAME, RUN_FILE_NAME, RunRecord, trace_file_name,
 };
 use crate::settings::{ConfigError, Controller};
 use crate::topology::{Dumbbell, LinkId};
 use crate::trace_file;
+use crate::units::WIRE_OVERHEAD_BYTES;
 use gallop::{Algorithm, AlgorithmError};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

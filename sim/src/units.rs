@@ -18,6 +18,10 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Bytes that a link serialises beside the UDP payload: 20 of the IPv4 header
+/// (RFC 791 §3.1) and 8 of the UDP header (RFC 768).
+pub const WIRE_OVERHEAD_BYTES: usize = 28;
+
 /// A text that is not the quantity it should be.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("\"{text}\" is not a {quantity}: {reason}")]

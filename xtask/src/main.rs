@@ -1,2 +1,61 @@
 //! The commands that cross languages, and their set-up.
-fn main() {}
+
+mod compare;
+mod experiment;
+mod process;
+mod quiche_tests;
+mod setup;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The commands that cross languages, and their set-up
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::Arguments),
+    Test(test::Arguments),
+    QuicheTests(quiche_tests::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::QuicheTests(arguments) => quiche_tests::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder that the workspace is in.
+fn root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest.parent().unwrap_or(manifest);
+    anyhow::ensure!(
+        root.join("Cargo.toml").is_file(),
+        "{} is gone: run this from the checkout that it was built in",
+        root.display()
+    );
+    Ok(root.to_path_buf())
+}
+
+/// Where what is built and written goes.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}

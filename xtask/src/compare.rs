@@ -1,0 +1,454 @@
+//! `cargo xtask compare`: controllers over one simulated path, and a report.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use gallop::Algorithm;
+use gallop_sim::comparison::{self, Comparison, Group};
+use gallop_sim::units::{Buffer, Rate, Span};
+
+use crate::experiment::{self, Experiment, Run};
+use crate::{process, setup};
+
+/// Names that quiche has built in.
+const BUILT_IN: [&str; 3] = ["reno", "cubic", "bbr2"];
+
+/// Compare congestion controllers over one simulated path
+///
+/// Each controller sends through a real quiche connection, with TLS, over a simulated path in
+/// virtual time. A report with plots is made from the qlog traces. Rates, times and buffers are
+/// written as tc(8) does: 50mbit, 100ms, 100p (packets) or 64kb.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask compare
+  cargo xtask compare --preset 003-fig4
+  cargo xtask compare --cc gallop-vegas:alpha=1,beta=3 --cc cubic --rate 20mbit --rtt 40ms")]
+pub struct Arguments {
+    /// A setting in experiments/, for example 003-fig4 or 003-fig6
+    #[arg(long, value_name = "NAME", default_value = experiment::DEFAULT)]
+    preset: String,
+    /// A controller: vegas, gallop-vegas (with options after a colon), reno, cubic or bbr2; may be
+    /// given several times [default: the preset's]
+    #[arg(long, value_name = "NAME[:options]")]
+    cc: Vec<String>,
+    /// The bottleneck's rate
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Propagation delay there and back
+    #[arg(long)]
+    rtt: Option<Span>,
+    /// What may wait at the bottleneck
+    #[arg(long)]
+    buffer: Option<Buffer>,
+    /// How long to simulate
+    #[arg(long)]
+    duration: Option<Span>,
+    /// Flows that share the bottleneck, all with the same controller
+    #[arg(long, value_name = "N")]
+    flows: Option<usize>,
+    /// Determines everything random
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The largest datagram, in bytes of UDP payload
+    #[arg(long, value_name = "BYTES")]
+    datagram: Option<usize>,
+    /// The initial window, in datagrams
+    #[arg(long, value_name = "N")]
+    initial_window: Option<usize>,
+    /// One acknowledgment for so many packets
+    #[arg(long, value_name = "N")]
+    ack_every: Option<u32>,
+    /// Where to write the traces and the report [default: target/compare/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Something is wrong with the arguments, a tool is missing, or a step fails.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = crate::root()?;
+    let target = crate::target(&root);
+    let comparison = plan(&root, arguments)?;
+    if let Some(json) = &arguments.json {
+        check_json(json)?;
+    }
+
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| target.join("compare").join(&arguments.preset));
+    prepare(&out)?;
+    let plan = out.join(comparison::FILE_NAME);
+    comparison.write(&plan)?;
+
+    step(1, "Tools");
+    setup::build_tools()?;
+    let python = setup::python(&root, &target)?;
+    step(2, "Simulator");
+    process::run(process::cargo().current_dir(&root).args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "gallop-sim",
+    ]))?;
+    step(3, "Simulations");
+    let simulator = target.join("release").join("gallop-sim");
+    process::run(Command::new(simulator).arg("run").arg(&plan))?;
+    step(4, "Report");
+    let mut report = Command::new(&python);
+    report.args(["-m", "qlog_analysis", "report"]).arg(&out);
+    if let Some(json) = &arguments.json {
+        report.arg("--json").arg(json);
+    }
+    process::run(&mut report)?;
+    let report = out.join("report.html");
+    println!(
+        "\nReport: {}",
+        report.canonicalize().unwrap_or(report).display()
+    );
+    Ok(())
+}
+
+fn step(number: usize, what: &str) {
+    eprintln!("[{number}/4] {what}");
+}
+
+/// What to run, as the preset and the flags have it.
+fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
+    let default = Experiment::read(root, experiment::DEFAULT)?;
+    let preset = Experiment::read(root, &arguments.preset)?;
+    let mut setting = preset.scenario.clone();
+    if let Some(rate) = arguments.rate {
+        setting.rate = Some(rate);
+        setting.packets_per_second = None;
+    }
+    replace(&mut setting.rtt, arguments.rtt);
+    replace(&mut setting.buffer, arguments.buffer);
+    replace(&mut setting.duration, arguments.duration);
+    replace(&mut setting.flows, arguments.flows);
+    replace(&mut setting.seed, arguments.seed);
+    replace(&mut setting.datagram, arguments.datagram);
+    replace(&mut setting.initial_window, arguments.initial_window);
+    replace(&mut setting.ack_every, arguments.ack_every);
+
+    let given = runs(&arguments.cc)?;
+    let chosen = |own: &[Run]| {
+        if given.is_empty() {
+            own.to_vec()
+        } else {
+            given.clone()
+        }
+    };
+    let main = Group {
+        id: "main".into(),
+        title: preset.title.clone(),
+        scenario: setting.scenario()?,
+        runs: with_options(&chosen(&preset.runs), &preset)?,
+    };
+    // A run with other options has another name, so the paper's claims do not apply to it.
+    let claims = if changes_path(arguments) {
+        Vec::new()
+    } else {
+        preset.claims(&main.id, &chosen(&preset.runs))
+    };
+    let mut groups = vec![main];
+    if arguments.preset != experiment::DEFAULT {
+        let mut today = setting;
+        today.datagram = default.scenario.datagram;
+        today.initial_window = default.scenario.initial_window;
+        today.ack_every = default.scenario.ack_every;
+        groups.push(Group {
+            id: "quic-defaults".into(),
+            title: "The same path with QUIC's defaults".into(),
+            scenario: today.scenario()?,
+            runs: with_options(&chosen(&default.runs), &default)?,
+        });
+    }
+    Ok(Comparison {
+        title: preset.title,
+        command: command()?,
+        groups,
+        claims,
+    })
+}
+
+fn replace<T>(value: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *value = given;
+    }
+}
+
+/// Whether the flags change what a paper's claims rest on. The datagram size is none of it, since
+/// papers count in packets.
+fn changes_path(arguments: &Arguments) -> bool {
+    arguments.rate.is_some()
+        || arguments.rtt.is_some()
+        || arguments.buffer.is_some()
+        || arguments.duration.is_some()
+        || arguments.flows.is_some()
+        || arguments.initial_window.is_some()
+        || arguments.ack_every.is_some()
+}
+
+/// The controllers of the flags, each with a name for its folder.
+fn runs(controllers: &[String]) -> Result<Vec<Run>> {
+    let mut seen = BTreeSet::new();
+    controllers
+        .iter()
+        .map(|cc| {
+            let id = cc.replace([':', ',', '='], "-");
+            ensure!(seen.insert(id.clone()), "controller `{cc}` is given twice");
+            Ok(Run { id, cc: cc.clone() })
+        })
+        .collect()
+}
+
+/// Checks the controllers and completes their options with the experiment's.
+fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<gallop_sim::comparison::Run>> {
+    runs.iter()
+        .map(|run| {
+            let (name, own) = run.cc.split_once(':').unwrap_or((&run.cc, ""));
+            if BUILT_IN.contains(&name) {
+                ensure!(own.is_empty(), "controller `{name}` is built into quiche and has no options, but `{own}` was given");
+                return Ok(gallop_sim::comparison::Run { id: run.id.clone(), cc: name.into() });
+            }
+            if !Algorithm::ALL.iter().any(|algorithm| algorithm.name() == name) {
+                bail!("unknown controller `{name}`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic and bbr2");
+            }
+            run.cc.parse::<Algorithm>()?;
+            let defaults = experiment.options.get(name).map_or("", String::as_str);
+            let options = merged(defaults, own);
+            let cc = if options.is_empty() { name.into() } else { format!("{name}:{options}") };
+            cc.parse::<Algorithm>()?;
+            Ok(gallop_sim::comparison::Run { id: run.id.clone(), cc })
+        })
+        .collect()
+}
+
+/// Options with what `own` says in place of `defaults`.
+fn merged(defaults: &str, own: &str) -> String {
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
+    let own: Vec<&str> = own.split(',').filter(|pair| !pair.is_empty()).collect();
+    let names: Vec<String> = own.iter().map(|pair| name(pair)).collect();
+    let kept = defaults
+        .split(',')
+        .filter(|pair| !pair.is_empty() && !names.contains(&name(pair)));
+    kept.chain(own.iter().copied())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// The command line that runs this again.
+fn command() -> Result<String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let quoted = shlex::try_join(arguments.iter().map(String::as_str))?;
+    Ok(format!("cargo xtask {quoted}"))
+}
+
+/// Finds out before hours of work whether the results can be written.
+fn check_json(json: &Path) -> Result<()> {
+    let folder = match json.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    ensure!(
+        !json.is_dir(),
+        "--json {}: that is a folder, give a file",
+        json.display()
+    );
+    tempfile::NamedTempFile::new_in(folder)
+        .and_then(|mut file| file.write_all(b""))
+        .with_context(|| format!("--json {}: cannot write there", json.display()))
+}
+
+/// An empty folder, or one whose earlier comparison is replaced.
+fn prepare(out: &Path) -> Result<()> {
+    let context = || format!("--out {}", out.display());
+    fs::create_dir_all(out).with_context(context)?;
+    let is_empty = fs::read_dir(out).with_context(context)?.next().is_none();
+    if is_empty {
+        return Ok(());
+    }
+    ensure!(
+        out.join(comparison::FILE_NAME).is_file(),
+        "--out {}: there are files in it that no comparison wrote; give an empty folder",
+        out.display()
+    );
+    for folder in ["runs", "plots"] {
+        let folder = out.join(folder);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(context)?;
+        }
+    }
+    for file in ["report.html", "summary.json", "summary.csv"] {
+        let file = out.join(file);
+        if file.exists() {
+            fs::remove_file(&file).with_context(context)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn planned(line: &str) -> Result<Comparison> {
+        let words = std::iter::once("compare").chain(line.split_whitespace());
+        plan(&crate::root()?, &Line::try_parse_from(words)?.arguments)
+    }
+
+    fn controllers(group: &Group) -> Vec<&str> {
+        group.runs.iter().map(|run| run.cc.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_said_is_five_controllers_over_the_default_path() {
+        let comparison = planned("").unwrap();
+        assert_eq!(comparison.groups.len(), 1);
+        let group = &comparison.groups[0];
+        assert_eq!(
+            controllers(group),
+            ["gallop-vegas", "vegas", "cubic", "reno", "bbr2"]
+        );
+        let scenario = &group.scenario;
+        assert_eq!(scenario.rate_bps, "50mbit".parse().unwrap());
+        assert_eq!(scenario.rtt_s, "100ms".parse().unwrap());
+        assert_eq!(scenario.buffer, "100p".parse().unwrap());
+        assert_eq!(scenario.duration_s, "60s".parse().unwrap());
+        assert_eq!(
+            (scenario.datagram_bytes, scenario.initial_window_packets),
+            (1350, 10)
+        );
+    }
+
+    #[test]
+    fn every_experiment_is_sound() {
+        let root = crate::root().unwrap();
+        for name in experiment::names(&root).unwrap() {
+            let comparison = planned(&format!("--preset {name}")).unwrap();
+            comparison.validate().unwrap();
+            let claims = Experiment::read(&root, &name).unwrap().claims.len();
+            assert_eq!(
+                comparison.claims.len(),
+                claims,
+                "{name}: a claim is about no run"
+            );
+        }
+    }
+
+    #[test]
+    fn a_preset_keeps_the_papers_packets_per_second() {
+        for datagram in [1200, 1350] {
+            let comparison = planned(&format!("--preset 003-fig4 --datagram {datagram}")).unwrap();
+            let bits = (datagram as u64 + 28) * 8;
+            assert_eq!(comparison.groups[0].scenario.rate_bps.bps(), 6250 * bits);
+        }
+    }
+
+    #[test]
+    fn a_preset_gives_bare_names_its_options() {
+        let comparison =
+            planned("--preset 003-fig4 --cc vegas --cc vegas:gamma=3,rtt=min --cc reno").unwrap();
+        assert_eq!(
+            controllers(&comparison.groups[0]),
+            [
+                "vegas:alpha=1,beta=3,gamma=1",
+                "vegas:alpha=1,beta=3,gamma=3,rtt=min",
+                "reno"
+            ]
+        );
+        assert_eq!(
+            controllers(&comparison.groups[1]),
+            ["vegas", "vegas:gamma=3,rtt=min", "reno"]
+        );
+    }
+
+    #[test]
+    fn claims_are_about_the_papers_setting_only() {
+        assert!(
+            !planned("--preset 003-fig4 --cc gallop-vegas")
+                .unwrap()
+                .claims
+                .is_empty()
+        );
+        assert!(
+            planned("--preset 003-fig4 --rtt 20ms")
+                .unwrap()
+                .claims
+                .is_empty()
+        );
+        assert!(
+            planned("--preset 003-fig4 --cc gallop-vegas:beta=9")
+                .unwrap()
+                .claims
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_and_what_is_allowed() {
+        for (line, message) in [
+            (
+                "--cc vega",
+                "unknown controller `vega`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic and bbr2",
+            ),
+            (
+                "--cc reno:beta=1",
+                "controller `reno` is built into quiche and has no options, but `beta=1` was given",
+            ),
+            (
+                "--cc vegas:alpha=9",
+                "vegas: option `alpha` (9) is above `beta` (4): it must be at most beta",
+            ),
+            ("--cc vegas --cc vegas", "controller `vegas` is given twice"),
+            (
+                "--preset 003-fig5",
+                "there is no preset `003-fig5`: the presets are 003-fig4, 003-fig6, default",
+            ),
+            ("--ack-every 0", "ack-every is 0: it must be at least 1"),
+        ] {
+            let error = planned(line).unwrap_err();
+            assert_eq!(format!("{error:#}"), message, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_folder_with_other_peoples_files_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.txt"), "important").unwrap();
+        let error = prepare(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("no comparison wrote"), "{error}");
+        assert!(folder.path().join("thesis.txt").exists());
+    }
+
+    #[test]
+    fn an_earlier_comparison_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("runs").join("main");
+        fs::create_dir_all(&old).unwrap();
+        fs::write(folder.path().join(comparison::FILE_NAME), "{}").unwrap();
+        prepare(folder.path()).unwrap();
+        assert!(!old.exists());
+    }
+}

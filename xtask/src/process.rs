@@ -1,0 +1,64 @@
+//! Running other programs.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a command to its end; its output goes where ours does.
+///
+/// # Errors
+///
+/// The command cannot be started, or fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {program}: is it installed?"))?;
+    if !status.success() {
+        bail!("{} failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed on standard output.
+///
+/// # Errors
+///
+/// The command cannot be started, or fails; then what it said is part of the error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {program}: is it installed?"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "{} failed: {}\n{}",
+            shown(command),
+            output.status,
+            said.trim_end()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// cargo itself: the one that runs us, without what it told us alone.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PKG_") {
+            cargo.env_remove(name);
+        }
+    }
+    cargo.env_remove("CARGO_MANIFEST_DIR");
+    cargo.env_remove("CARGO_MANIFEST_PATH");
+    cargo
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

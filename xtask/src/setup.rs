@@ -1,0 +1,145 @@
+//! What has to be on the machine before anything can be built or analysed.
+
+#[path = "../../quiche/toolcheck/tools.rs"]
+#[expect(dead_code, reason = "the message is for the build script; here packages are installed")]
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// Makes sure that quiche can be built: installs Debian's packages, or says which.
+///
+/// # Errors
+///
+/// A tool is missing and cannot be installed; the error has the line that installs it.
+pub fn build_tools() -> Result<()> {
+    let missing = || {
+        let variable = |name: &str| match name {
+            "HOST" | "TARGET" => None,
+            _ => std::env::var_os(name),
+        };
+        let mut packages: Vec<&str> = tools::missing(variable, clang_sys::load().is_ok())
+            .iter()
+            .map(|missing| missing.debian)
+            .collect();
+        if !works(Command::new("c++").arg("--version")) {
+            packages.push("g++");
+        }
+        packages
+    };
+    install(&missing(), "quiche with BoringSSL")?;
+    let still = missing();
+    if still.is_empty() {
+        return Ok(());
+    }
+    bail!("apt-get installed {}, but it is not found", still.join(" "));
+}
+
+/// The Python of a virtual environment that has qlog-analysis and what it needs, made if it is not
+/// there or not as the lock file has it.
+///
+/// # Errors
+///
+/// Python is missing or too old, or the packages cannot be installed.
+pub fn python(root: &Path, target: &Path) -> Result<PathBuf> {
+    let package = root.join("qlog-analysis");
+    let lock = package.join("requirements.lock");
+    let manifest = package.join("pyproject.toml");
+    let environment = target.join("python");
+    let python = environment.join("bin").join("python");
+    let stamp = environment.join("installed");
+    let mut wanted = String::new();
+    for file in [&lock, &manifest] {
+        wanted +=
+            &fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    wanted += &package.to_string_lossy();
+    if python.exists() && fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+
+    check_python_version()?;
+    eprintln!("Setting up Python packages in {}", environment.display());
+    let make = || {
+        let mut command = Command::new("python3");
+        command.args(["-m", "venv", "--clear"]).arg(&environment);
+        command
+    };
+    if !works(&mut make()) {
+        // Debian keeps what `venv` needs in a package of its own.
+        install(&["python3-venv"], "a Python environment")?;
+        process::run(&mut make())?;
+    }
+    let pip = |arguments: &[&str]| {
+        let mut command = Command::new(&python);
+        command
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .args(arguments);
+        command
+    };
+    process::run(pip(&["--require-hashes", "--requirement"]).arg(&lock))?;
+    process::run(pip(&["--no-deps", "--no-build-isolation", "--editable"]).arg(&package))?;
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(python)
+}
+
+fn check_python_version() -> Result<()> {
+    let check = "import sys; print('.'.join(map(str, sys.version_info[:3]))); \
+                 sys.exit(sys.version_info < (3, 11))";
+    let output = Command::new("python3")
+        .args(["-c", check])
+        .output()
+        .context("cannot run python3: install Python 3.11 or newer (apt-get install python3)")?;
+    if !output.status.success() {
+        let version = String::from_utf8_lossy(&output.stdout);
+        bail!(
+            "python3 is Python {}: 3.11 or newer is needed",
+            version.trim()
+        );
+    }
+    Ok(())
+}
+
+/// Installs Debian packages if we may, or says how to.
+fn install(packages: &[&str], purpose: &str) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let line = format!("apt-get install --yes {}", packages.join(" "));
+    let is_root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !is_root || !works(Command::new("apt-get").arg("--version")) {
+        bail!("{purpose} needs packages that are missing; on Debian: sudo {line}");
+    }
+    eprintln!("Installing for {purpose}: {}", packages.join(" "));
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command
+            .args(["--quiet", "--quiet", "--yes"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(Stdio::null());
+        command
+    };
+    process::run(&mut apt(&["update"]))?;
+    process::run(apt(&["install"]).args(packages))
+}
+
+fn works(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

@@ -1,0 +1,113 @@
+//! `cargo xtask test`: everything that continuous integration checks.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{process, quiche_tests, setup};
+
+/// Run every check that continuous integration runs
+///
+/// Formatting, lints, the tests of all crates, quiche's own tests on the patched tree, the
+/// analysis, and a short comparison from end to end.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cargo xtask test")]
+pub struct Arguments {}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// A tool is missing, or a check fails.
+pub fn run(_arguments: &Arguments) -> Result<()> {
+    let root = crate::root()?;
+    let target = crate::target(&root);
+    setup::build_tools()?;
+    let python = setup::python(&root, &target)?;
+
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = process::cargo();
+        cargo.current_dir(&root).args(arguments);
+        cargo
+    };
+    check("formatting", || {
+        process::run(&mut cargo(&["fmt", "--all", "--check"]))
+    })?;
+    check("controllers without a QUIC stack", || {
+        process::run(&mut cargo(&[
+            "test",
+            "--locked",
+            "--release",
+            "--package",
+            "gallop",
+            "--no-default-features",
+        ]))
+    })?;
+    check("lints", || {
+        process::run(&mut cargo(&[
+            "clippy",
+            "--locked",
+            "--release",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "--deny",
+            "warnings",
+        ]))
+    })?;
+    check("tests", || {
+        process::run(&mut cargo(&[
+            "test",
+            "--locked",
+            "--release",
+            "--workspace",
+        ]))
+    })?;
+    check("documentation", || {
+        let mut doc = cargo(&["doc", "--locked", "--release", "--workspace", "--no-deps"]);
+        process::run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
+    })?;
+    check("quiche's own tests", || {
+        quiche_tests::run_in(&root, &target)
+    })?;
+    check("analysis", || analysis(&root, &python))?;
+    check("a comparison from end to end", || {
+        let out = target.join("compare").join("test");
+        let xtask = std::env::current_exe().context("cannot find this program")?;
+        process::run(
+            Command::new(xtask)
+                .args(["compare", "--duration", "3s", "--flows", "2", "--out"])
+                .arg(&out)
+                .arg("--json")
+                .arg(out.with_extension("json")),
+        )
+    })
+}
+
+fn analysis(root: &Path, python: &Path) -> Result<()> {
+    let module = |arguments: &[&str]| {
+        let mut command = Command::new(python);
+        command
+            .current_dir(root.join("qlog-analysis"))
+            .arg("-m")
+            .args(arguments);
+        command
+    };
+    process::run(&mut module(&["ruff", "check", "."]))?;
+    process::run(&mut module(&["ruff", "format", "--check", "."]))?;
+    process::run(&mut module(&["pytest", "--quiet"]))
+}
+
+fn check(what: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("== {what}");
+    let start = Instant::now();
+    run().with_context(|| format!("check failed: {what}"))?;
+    eprintln!(
+        "== {what}: passed in {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

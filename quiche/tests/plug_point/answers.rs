@@ -1,0 +1,208 @@
+//! What becomes of a controller's answers, and what is counted beside it.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use quiche::StartupExitReason;
+
+use crate::pair::{
+    config, in_virtual_time, pass, pass_until, receive, send, send_all, write, Pair,
+};
+use crate::recorder::Recorder;
+use crate::{lose, recorded, WIDE};
+
+#[test]
+fn the_window_is_the_controllers_within_bounds() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(30_000);
+        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        let mut window = |bytes: usize| {
+            recorder.log().window = bytes;
+            write(&mut pair.server, 1000);
+            pair.settle();
+            pair.server.path_stats().next().unwrap().cwnd
+        };
+        assert_eq!(window(30_001), 30_001);
+        assert_eq!(window(0), 2 * 1200);
+        assert_eq!(window(2 * 1200 + 1), 2 * 1200 + 1);
+        assert_eq!(window(usize::MAX), (1 << 20) * 1200);
+    });
+}
+
+#[test]
+fn the_end_of_slow_start_is_recorded_once() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(30_000);
+        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        let mut exit = |ssthresh: Option<usize>| {
+            recorder.log().ssthresh = ssthresh;
+            write(&mut pair.server, 1000);
+            pair.settle();
+            pair.server.path_stats().next().unwrap().startup_exit
+        };
+        assert_eq!(exit(None), None);
+        let first = exit(Some(25_000)).expect("slow start ended");
+        assert_eq!(first.cwnd, 30_000);
+        assert_eq!(first.reason, StartupExitReason::PersistentQueue);
+        assert_eq!(exit(None), Some(first));
+        assert_eq!(exit(Some(10_000)), Some(first));
+    });
+}
+
+#[test]
+fn held_packets_count_as_sent_when_they_are_released() {
+    in_virtual_time(|| {
+        let gap = Duration::from_millis(3);
+        let recorder = Recorder::new(WIDE);
+        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        pass(Duration::from_secs(1));
+        recorder.log().gap = Some(gap);
+        let before = recorder.log().paths[0].sent.len();
+        write(&mut pair.server, 12_000);
+
+        let now = Instant::now();
+        let mut datagrams = Vec::new();
+        loop {
+            let promised = pair.server.get_next_release_time().unwrap().time(now);
+            let Some(datagram) = send(&mut pair.server) else {
+                break;
+            };
+            assert_eq!(datagram.1.at, promised.unwrap_or(now));
+            assert_eq!(datagram.1.at, now + gap * datagrams.len() as u32);
+            datagrams.push(datagram);
+        }
+        assert!(datagrams.len() >= 10);
+
+        // Each is delivered 20 ms after its release.
+        let count = datagrams.len();
+        for datagram in datagrams {
+            pass_until(datagram.1.at + Duration::from_millis(20));
+            receive(&mut pair.client, vec![datagram]);
+            pair.acknowledge();
+        }
+        let log = recorder.log();
+        let path = &log.paths[0];
+        let held = &path.sent[before..];
+        assert_eq!(held.len(), count);
+        assert!(held.iter().all(|p| p.now == now));
+        assert_eq!(held[3].time_sent, now + gap * 3);
+        let acked = &path.acked[path.acked.len() - count..];
+        assert!(
+            acked.iter().all(|p| p.rtt == Duration::from_millis(20)),
+            "{acked:?}"
+        );
+        assert_eq!(path.lost.len(), 0);
+    });
+}
+
+#[test]
+fn without_pacing_nothing_is_held() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(WIDE);
+        let mut server = recorded(&recorder);
+        server.enable_pacing(false);
+        let mut pair = Pair::connected(&mut config(), &mut server);
+        recorder.log().gap = Some(Duration::from_millis(3));
+        write(&mut pair.server, 12_000);
+        let now = Instant::now();
+        for (_, info) in send_all(&mut pair.server) {
+            assert_eq!(info.at, now);
+            assert_eq!(pair.server.get_next_release_time().unwrap().time(now), None);
+        }
+        let log = recorder.log();
+        assert!(log.paths[0].sent.iter().all(|p| p.time_sent == p.now));
+    });
+}
+
+/// Where a qlog is written to.
+#[derive(Clone, Default)]
+struct Qlog(Arc<Mutex<Vec<u8>>>);
+
+impl Qlog {
+    /// The data of all events whose name has this end.
+    fn events(&self, name: &str) -> Vec<serde_json::Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.split('\u{1e}')
+            .filter(|record| !record.trim().is_empty())
+            .map(|record| serde_json::from_str(record).unwrap())
+            .filter(|event: &serde_json::Value| {
+                event["name"].as_str().is_some_and(|n| n.ends_with(name))
+            })
+            .map(|mut event| event["data"].take())
+            .collect()
+    }
+}
+
+impl Write for Qlog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lost_bytes_are_counted_for_every_controller() {
+    for name in ["reno", "cubic", "bbr2_gcongestion", "external"] {
+        in_virtual_time(move || {
+            let recorder = Recorder::new(WIDE);
+            let mut server = config();
+            match name {
+                "external" => server.set_cc_controller_factory(recorder.factory()),
+                name => server.set_cc_algorithm_name(name).unwrap(),
+            }
+            server.set_initial_congestion_window_packets(40);
+            let mut pair = Pair::connected(&mut config(), &mut server);
+            let qlog = Qlog::default();
+            let log = Box::new(qlog.clone());
+            pair.server
+                .set_qlog(log, "test".to_owned(), "test".to_owned());
+
+            write(&mut pair.server, 24_000);
+            let dropped = lose(&mut pair, &[0, 3, 4]);
+            pair.settle();
+            assert!(dropped > 3000, "{name}");
+            let path = pair.server.path_stats().next().unwrap();
+            assert_eq!(path.lost, 3, "{name}");
+            assert_eq!(path.lost_bytes, dropped, "{name}");
+            assert_eq!(pair.server.stats().lost_bytes, dropped, "{name}");
+            let metrics = qlog.events("metrics_updated");
+            let total = metrics
+                .iter()
+                .rev()
+                .find_map(|m| m["cf_lost_bytes"]["total"].as_u64());
+            assert_eq!(total, Some(dropped), "{name}");
+        });
+    }
+}
+
+#[test]
+fn qlog_has_the_controllers_metrics_and_state() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(WIDE);
+        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        let qlog = Qlog::default();
+        pair.server
+            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+        write(&mut pair.server, 3000);
+        pair.settle();
+
+        let metrics = qlog.events("metrics_updated");
+        let values =
+            |name: &str| -> Vec<f64> { metrics.iter().filter_map(|m| m[name].as_f64()).collect() };
+        assert_eq!(values("pacing_rate"), [123_456.0], "only when it changes");
+        assert_eq!(values("recorder_constant"), [0.5], "only when it changes");
+        let sent = values("recorder_packets_sent");
+        assert!(sent.len() >= 3 && sent.is_sorted(), "{sent:?}");
+        let last = recorder.log().paths[0].sent.len();
+        assert_eq!(sent.last(), Some(&(last as f64)));
+
+        let states = qlog.events("congestion_state_updated");
+        assert_eq!(states.len(), 1);
+        assert_eq!(states[0]["new"], "recording");
+    });
+}

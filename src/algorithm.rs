@@ -95,7 +95,6 @@ pub enum AlgorithmError {
         /// The algorithm's name.
         name: &'static str,
         /// What is wrong with the option.
-        #[source]
         error: OptionsError,
     },
 }

@@ -47,14 +47,14 @@ impl Options {
         rtt: RttMeasure::Mean,
     };
 
-    /// Gallop-Vegas with two to five datagrams queued.
+    /// Gallop-Vegas with two to six datagrams queued.
     ///
     /// NOTE: 003 §III.B has α = 1 and β = 3, for a receiver that acknowledges every packet. QUIC's
-    /// acknowledge every second one (RFC 9000 §13.2.2), so packets leave in pairs and the second
-    /// of each waits for the first: a backlog of up to one datagram that is the flow's own. With
-    /// α = 1 such a flow stops at half the available window; docs/algorithms.md has the figures.
+    /// acknowledges every second one (RFC 9000 §13.2.2), so that packets leave in pairs, and the
+    /// second of each waits for the first; the same thresholds, counted in pairs, are 2 and 6. With
+    /// 003's the flow stops at about half the available window (docs/results.md).
     pub const GALLOP_VEGAS: Options = Options {
-        beta: 5.0,
+        beta: 6.0,
         ..Options::VEGAS
     };
 

@@ -113,13 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(json) = &arguments.json {
         report.arg("--json").arg(json);
     }
-    process::run(&mut report)?;
-    let report = out.join("report.html");
-    println!(
-        "\nReport: {}",
-        report.canonicalize().unwrap_or(report).display()
-    );
-    Ok(())
+    process::run(&mut report)
 }
 
 fn step(number: usize, what: &str) {

@@ -1,7 +1,10 @@
 //! What has to be on the machine before anything can be built or analysed.
 
 #[path = "../../quiche/toolcheck/tools.rs"]
-#[expect(dead_code, reason = "the message is for the build script; here packages are installed")]
+#[expect(
+    dead_code,
+    reason = "the message is for the build script; here packages are installed"
+)]
 mod tools;
 
 use std::fs;

@@ -115,6 +115,17 @@ def test_the_window_at_exit_is_the_one_before_the_cut(tmp_path: Path) -> None:
     assert measure(tmp_path, [trace]).window_at_exit_packets == 32.0
 
 
+def test_the_settled_window_is_that_of_ten_rtts_later(tmp_path: Path) -> None:
+    # BaseRTT is 50 ms, so it is the window at 1.3 s.
+    trace = with_rtt(TraceText())
+    trace.state(0.0, "slow_start")
+    trace.metrics(800.0, congestion_window=16_000)
+    trace.state(800.0, "congestion_avoidance")
+    trace.metrics(1299.0, congestion_window=20_000)
+    trace.metrics(1301.0, congestion_window=99_000)
+    assert measure(tmp_path, [trace]).window_settled_packets == 20.0
+
+
 # µ·BaseRTT is 1000 packets/s x 50 ms = 50 packets.
 @pytest.mark.parametrize(
     ("window", "parameters", "reached"),

@@ -98,6 +98,7 @@ fn analysis(root: &Path, python: &Path) -> Result<()> {
     };
     process::run(&mut module(&["ruff", "check", "."]))?;
     process::run(&mut module(&["ruff", "format", "--check", "."]))?;
+    process::run(&mut module(&["mypy"]))?;
     process::run(&mut module(&["pytest", "--quiet"]))
 }
 

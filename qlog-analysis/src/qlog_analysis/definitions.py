@@ -124,6 +124,10 @@ METRICS = (
         "The window in datagrams just before slow start was left; a cut on leaving comes after.",
     ),
     Metric(
+        "window_settled_packets", "Window after slow start", "packets", 1,
+        "The window in datagrams ten BaseRTTs after slow start was left.",
+    ),
+    Metric(
         "available_window_low_packets", "Available window, from", "packets", 1,
         "µ·BaseRTT + α: where the window settles with α packets in the queue.",
     ),

@@ -13,6 +13,9 @@ from qlog_analysis.reader import Trace
 
 Floats = NDArray[np.float64]
 
+# 003 §V.B sees the window settle within 4 RTTs of leaving slow start.
+SETTLED_RTTS = 10
+
 
 @dataclass(slots=True)
 class FlowMetrics:
@@ -34,6 +37,7 @@ class FlowMetrics:
     rtt_p95_ms: float | None
     slow_start_s: float | None
     window_at_exit_packets: float | None
+    window_settled_packets: float | None
     records: int
     skipped_records: int
 
@@ -62,6 +66,7 @@ class RunMetrics:
     queue_max_packets: float | None
     slow_start_s: float | None
     window_at_exit_packets: float | None
+    window_settled_packets: float | None
     available_window_low_packets: float | None
     available_window_high_packets: float | None
     jain_index: float | None
@@ -174,6 +179,9 @@ def flow_metrics(trace: Trace, flow: Flow, run: Run, scenario: Scenario) -> Flow
         window_at_exit_packets=None
         if exit_s is None
         else window_before(trace, exit_s, scenario.datagram_bytes),
+        window_settled_packets=None
+        if exit_s is None or base is None
+        else window_before(trace, exit_s + SETTLED_RTTS * base / 1000, scenario.datagram_bytes),
         records=trace.records,
         skipped_records=trace.skipped,
     )
@@ -190,6 +198,7 @@ def run_metrics(
     base = min((flow.base_rtt_ms for flow in flows if flow.base_rtt_ms is not None), default=None)
     in_flight = None if base is None else fair_rate_pps(scenario, run) * base / 1000
     exit_s = _latest([flow.slow_start_exit_s for flow in flows])
+    last_exit = next((flow for flow in flows if flow.slow_start_exit_s == exit_s), None)
     return RunMetrics(
         id=run.id,
         name=run.name,
@@ -212,9 +221,8 @@ def run_metrics(
         queue_mean_packets=run.queue_mean_packets,
         queue_max_packets=run.queue_max_packets,
         slow_start_s=_latest([flow.slow_start_s for flow in flows]),
-        window_at_exit_packets=None
-        if exit_s is None
-        else next(f.window_at_exit_packets for f in flows if f.slow_start_exit_s == exit_s),
+        window_at_exit_packets=None if last_exit is None else last_exit.window_at_exit_packets,
+        window_settled_packets=None if last_exit is None else last_exit.window_settled_packets,
         available_window_low_packets=_plus(in_flight, run.parameter("alpha")),
         available_window_high_packets=_plus(in_flight, run.parameter("beta")),
         jain_index=jain_index([flow.throughput_bps for flow in flows]),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gallop_sim::units::Rate;
 use gallop_sim::{AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, isolated};
@@ -24,6 +24,9 @@ struct Seen {
     packets_lost: u64,
     /// The most datagrams that left at one moment after slow start.
     largest_burst: usize,
+    /// The controller's own state at the end.
+    state: &'static str,
+    metrics: BTreeMap<&'static str, f64>,
 }
 
 /// The path of 003 §V.B in packets: 6250 per second, 100 ms there and back.
@@ -69,6 +72,12 @@ fn run(
             let mut seen = writer.borrow_mut();
             let path = event.connection.path_stats().next().expect("a path");
             seen.window_packets = path.cwnd / DATAGRAM_BYTES;
+            if let Some(controller) = event.connection.congestion_controller() {
+                seen.state = controller.state_str(Instant::now());
+                controller.metrics(&mut |name, value| {
+                    seen.metrics.insert(name, value);
+                });
+            }
             if path.startup_exit.is_some() && seen.slow_start_exit.is_none() {
                 seen.slow_start_exit = Some((time.as_secs_f64(), seen.window_packets));
             }
@@ -172,4 +181,30 @@ fn the_simulated_hosts_wait_for_release_times() {
     assert_eq!(spaced.largest_burst, 2, "{spaced:?}");
     let bursts = run(|| figure_4("100p"), flow(false), 10);
     assert!(bursts.largest_burst >= 10, "{bursts:?}");
+}
+
+#[test]
+fn the_state_of_a_connection_can_be_read() {
+    let growing = run(
+        || figure_4("100p"),
+        || paper("gallop-vegas:alpha=1,beta=3"),
+        2,
+    );
+    assert_eq!(growing.state, "stable_growth");
+    let settled = run(
+        || figure_4("100p"),
+        || paper("gallop-vegas:alpha=1,beta=3"),
+        13,
+    );
+    assert_eq!(settled.state, "congestion_avoidance");
+    let metric = |name| settled.metrics[name];
+    assert!((100.0..100.3).contains(&metric("vegas_base_rtt_ms")));
+    assert!((100.3..101.0).contains(&metric("vegas_round_rtt_ms")));
+    assert!((0.5..3.5).contains(&metric("vegas_backlog_packets")));
+    assert!(metric("vegas_expected_bps") > metric("vegas_actual_bps"));
+    assert!(metric("vegas_incr_packets") >= 1.0);
+    assert_eq!(metric("vegas_status"), 0.0);
+
+    let built_in = run(|| figure_4("100p"), || paper("reno"), 1);
+    assert!(built_in.metrics.is_empty());
 }

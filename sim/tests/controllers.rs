@@ -1,11 +1,15 @@
 //! Vegas and Gallop-Vegas over real quiche connections: what 003 reports, and release times.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use gallop_sim::clock::Time;
+use gallop_sim::impairment::{Fate, Impairment};
+use gallop_sim::packet::Packet;
+use gallop_sim::traffic::OnOff;
 use gallop_sim::units::Rate;
 use gallop_sim::{AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, isolated};
 
@@ -207,4 +211,79 @@ fn the_state_of_a_connection_can_be_read() {
 
     let built_in = run(|| figure_4("100p"), || paper("reno"), 1);
     assert!(built_in.metrics.is_empty());
+}
+
+/// Loses the first packet that comes after a time, and tells when that was.
+#[derive(Debug)]
+struct LoseOne {
+    after: Duration,
+    lost_at: Rc<Cell<Option<Duration>>>,
+}
+
+impl Impairment for LoseOne {
+    fn decide(&mut self, _packet: &Packet, now: Time) -> Fate {
+        let now = Duration::from(now);
+        if now < self.after || self.lost_at.get().is_some() {
+            return Fate::Pass;
+        }
+        self.lost_at.set(Some(now));
+        Fate::Lose
+    }
+}
+
+/// How long after a packet was lost its sender knows, when so many bytes are sent once a second and
+/// the first packet of them is lost.
+fn time_to_detect(bytes: u64) -> Duration {
+    isolated(SEED, || {
+        gallop::register().expect("names that quiche does not have");
+        let lost_at = Rc::new(Cell::new(None));
+        let mut path = figure_4("100p");
+        path.impairments.push(Box::new(LoseOne {
+            after: Duration::from_secs(10),
+            lost_at: Rc::clone(&lost_at),
+        }));
+        let path = path.build(1, SEED);
+        let mut simulation = Simulation::new(path.topology).expect("a sound topology");
+        let detected_at = Rc::new(Cell::new(None));
+        let writer = Rc::clone(&detected_at);
+        let flow = Flow {
+            source: Box::new(OnOff {
+                bytes,
+                interval: Duration::from_secs(1),
+                total: None,
+            }),
+            observer: Some(Box::new(move |event: gallop_sim::Observation<'_>| {
+                let lost = event.connection.stats().lost > 0;
+                if event.side == Side::Server && lost && writer.get().is_none() {
+                    writer.set(Some(Duration::from(event.time)));
+                }
+            })),
+            ..paper("vegas")
+        };
+        simulation.add_flow(flow).expect("a route");
+        simulation
+            .run_until(Duration::from_secs(15))
+            .expect("a flow that gets on");
+        let lost_at: Duration = lost_at.get().expect("a packet after 10 s");
+        detected_at.get().expect("a loss") - lost_at
+    })
+    .expect("clock and entropy are linked")
+}
+
+#[test]
+fn a_loss_is_found_as_early_as_vegas_would() {
+    let rtt = Duration::from_millis(100);
+    // 000 §3.2: on the first duplicate ACK Vegas retransmits what is older than its fine-grained
+    // timeout, srtt + 4·rttvar; RFC 9002 §6.1.2 waits for 9/8 of an RTT, with a timer of its own.
+    let one_packet_later = time_to_detect(2_600);
+    assert!(
+        one_packet_later <= rtt * 9 / 8 + Duration::from_millis(2),
+        "{one_packet_later:?}"
+    );
+    // At three later packets RFC 9002 §6.1.1 waits no longer, as Reno's third duplicate ACK.
+    let three_packets_later = time_to_detect(5_200);
+    assert!(
+        three_packets_later <= rtt + Duration::from_millis(2),
+        "{three_packets_later:?}"
+    );
 }

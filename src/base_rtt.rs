@@ -6,8 +6,8 @@ use std::time::Duration;
 ///
 /// It is kept over idle periods; a new path has a new controller and so a new BaseRTT.
 ///
-/// NOTE: 000 suggests that BaseRTT be the RTT of a segment "when the connection is not congested"
-/// and takes the minimum in practice, so do we. Linux forgets it after each idle period, when a
+/// NOTE: 000 defines BaseRTT as the RTT without congestion and takes the minimum in practice, so do
+/// we. Linux forgets it after each idle period, when a
 /// queue of other flows would become part of the base.
 ///
 /// NOTE: the papers' packets are of one size, and BaseRTT contains the time to transmit one (003

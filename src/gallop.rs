@@ -36,10 +36,6 @@ pub struct StableGrowth {
 impl SlowStart for StableGrowth {
     const PHASE: Phase = Phase::StableGrowth;
     const DEFAULT_OPTIONS: Options = Options::GALLOP_VEGAS;
-    /// Off as in Vegas' slow start: the increment is small beside the window, which "smooths out
-    /// the burstiness without using timer" (003 §III.B). Spacing would hide the short queue that
-    /// each round's increment builds, by which the available window is seen to come near.
-    const SPIKE_SUPPRESSION: bool = false;
 
     fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision {
         let maxincr = round.window_packets;

@@ -12,7 +12,7 @@ pub(crate) struct SpikeSuppression {
     interval: Option<(Instant, usize)>,
 }
 
-/// Datagrams per spacing interval (000 §3.4: "twice MaxSegment bytes").
+/// Datagrams per spacing interval (000 §3.4).
 const DATAGRAMS_PER_INTERVAL: usize = 2;
 
 impl SpikeSuppression {

@@ -25,8 +25,6 @@ pub trait SlowStart: Copy + Debug + Default + Send + Sync + 'static {
     const PHASE: Phase;
     /// The options of a controller with this slow start.
     const DEFAULT_OPTIONS: Options;
-    /// Whether spike suppression is on during slow start.
-    const SPIKE_SUPPRESSION: bool;
 
     /// A round in which the window was used has ended.
     fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision;
@@ -81,8 +79,6 @@ pub struct Doubling {
 impl SlowStart for Doubling {
     const PHASE: Phase = Phase::SlowStart;
     const DEFAULT_OPTIONS: Options = Options::VEGAS;
-    /// Off, since doubling needs two datagrams per ACK (000 §3.4).
-    const SPIKE_SUPPRESSION: bool = false;
 
     fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision {
         if !self.comparable {
@@ -213,9 +209,14 @@ impl<S: SlowStart> Vegas<S> {
     }
 
     /// The RTT that datagrams are spaced over, while spike suppression is on.
+    ///
+    /// It is off in slow start: doubling needs two datagrams per ACK (000 §3.4), and stable growth
+    /// is smooth without it, since its increment is small beside the window (003 §III.B); spacing
+    /// would hide the short queue that each increment builds, by which the available window is seen
+    /// to come near.
     fn spacing_rtt(&self) -> Option<Duration> {
-        let on = self.pacing && (!self.in_slow_start || S::SPIKE_SUPPRESSION);
-        self.smoothed_rtt.filter(|_| on)
+        self.smoothed_rtt
+            .filter(|_| self.pacing && !self.in_slow_start)
     }
 
     /// Measures and decides, once per round (000 §3.5.2).

@@ -86,7 +86,7 @@ fn figure_4_gallop_vegas_finds_the_available_window_without_loss() {
             (11.4 * 0.95..=11.4 * 1.05).contains(&exit),
             "left slow start at {exit} s"
         );
-        // "and only spends 0.4 seconds … to reach the real available bandwidth"
+        // The paper's needs another 0.4 s to settle.
         flow.run_until(exit + 0.5);
         let available = BANDWIDTH_DELAY_PRODUCT + 1..=BANDWIDTH_DELAY_PRODUCT + 3;
         assert!(

@@ -31,6 +31,34 @@ fn the_window_is_the_controllers_within_bounds() {
 }
 
 #[test]
+fn packets_are_cut_to_the_window_unless_only_whole_ones_are_wanted() {
+    for (whole_datagrams, rest) in [(false, Some(300)), (true, None)] {
+        in_virtual_time(move || {
+            let recorder = Recorder::new(4 * 1200 + 300);
+            recorder.log().whole_datagrams = whole_datagrams;
+            let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+            write(&mut pair.server, 4 * 1200 + 300);
+            let datagrams = send_all(&mut pair.server);
+            let sizes: Vec<usize> = datagrams.iter().map(|(bytes, _)| bytes.len()).collect();
+            assert_eq!(sizes[..4], [1200; 4]);
+            assert_eq!(sizes.get(4).copied(), rest);
+        });
+    }
+}
+
+#[test]
+fn an_application_can_look_at_the_controller() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(WIDE);
+        let pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        let controller = pair.server.congestion_controller().expect("a recorder");
+        assert_eq!(controller.congestion_window(), WIDE);
+        assert_eq!(controller.state_str(Instant::now()), "recording");
+        assert!(pair.client.congestion_controller().is_none(), "built in");
+    });
+}
+
+#[test]
 fn the_end_of_slow_start_is_recorded_once() {
     in_virtual_time(|| {
         let recorder = Recorder::new(30_000);

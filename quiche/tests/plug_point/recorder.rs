@@ -42,6 +42,8 @@ pub struct Log {
     pub ssthresh: Option<usize>,
     /// The time between packets, if they are paced.
     pub gap: Option<Duration>,
+    /// Whether only whole datagrams are sent.
+    pub whole_datagrams: bool,
     /// The paths, in the order of their making.
     pub paths: Vec<Path>,
 }
@@ -57,6 +59,7 @@ impl Recorder {
             window,
             ssthresh: None,
             gap: None,
+            whole_datagrams: false,
             paths: Vec::new(),
         })))
     }
@@ -182,6 +185,10 @@ impl CongestionController for Recording {
     fn next_release_time(&self) -> Option<Instant> {
         let gap = self.recorder.log().gap?;
         self.record(|path| path.sent.last().map(|last| last.time_sent + gap))
+    }
+
+    fn whole_datagrams(&self) -> bool {
+        self.recorder.log().whole_datagrams
     }
 
     fn state_str(&self, _now: Instant) -> &'static str {

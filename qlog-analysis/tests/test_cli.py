@@ -14,7 +14,7 @@ from synthetic import SCENARIO, flow_entry, run_entry, steady_trace, write_compa
 
 from qlog_analysis import plots, reduction
 from qlog_analysis.cli import main
-from qlog_analysis.definitions import METRICS
+from qlog_analysis.definitions import BUILT_IN, METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +150,17 @@ def test_the_report_says_it_all(reported: Path) -> None:
         assert part in text, part
     assert '<td>0.80</td><td class="best">1.60</td>' in html
     assert "Jain's fairness index</th>" not in html.replace("&#39;", "'")
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_report_says_what_a_built_in_controller_is(tmp_path: Path) -> None:
+    directory = write_comparison(tmp_path)
+    run = directory / "runs" / "paper" / "plain" / "run.json"
+    write_json(run, json.loads(run.read_text()) | {"name": "reno"})
+    assert main(["report", str(directory)]) == 0
+    text = re.sub(r"\s+", " ", Page((directory / "report.html").read_text()).text)
+    assert BUILT_IN["reno"] in text
+    assert BUILT_IN["cubic"] not in text
 
 
 @pytest.mark.usefixtures("no_plots")

@@ -23,7 +23,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Test(test::Arguments),
     QuicheTests(quiche_tests::Arguments),
 }

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from qlog_analysis.comparison import Scenario
-from qlog_analysis.definitions import BY_KEY, METRICS, NOTHING, SEVERAL_FLOWS, best
+from qlog_analysis.definitions import BUILT_IN, BY_KEY, METRICS, NOTHING, SEVERAL_FLOWS, best
 from qlog_analysis.plots import Plot
 from qlog_analysis.results import GroupResult, Results, Verdict
 
@@ -66,6 +66,7 @@ def _group(result: GroupResult, images: dict[Plot, str]) -> dict[str, Any]:
             for run in result.runs
         ],
         "rows": table_rows(result),
+        "notes": [BUILT_IN[run.run.name] for run in result.runs if run.run.name in BUILT_IN],
         "plots": [(plot, uri) for plot, uri in mine.items() if plot.run is None],
     }
 

@@ -1,13 +1,13 @@
 //! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use quiche_assemble::{RELEASE, Tree, assemble};
+use serde::Deserialize;
 
 use crate::{process, setup};
 
@@ -35,8 +35,9 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
 ///
 /// As [`run`].
 pub fn run_in(root: &Path, target: &Path) -> Result<()> {
-    let released = results(root, target, Tree::Released)?;
-    let patched = results(root, target, Tree::Patched)?;
+    let boringssl = boringssl(root)?;
+    let released = results(root, target, &boringssl, Tree::Released)?;
+    let patched = results(root, target, &boringssl, Tree::Patched)?;
     for (name, result) in &released {
         match patched.get(name) {
             Some(ours) if ours == result => {}
@@ -63,54 +64,75 @@ pub fn run_in(root: &Path, target: &Path) -> Result<()> {
 }
 
 /// Runs the tests of one tree and returns the result of each.
-fn results(root: &Path, target: &Path, tree: Tree) -> Result<BTreeMap<String, String>> {
+fn results(
+    root: &Path,
+    target: &Path,
+    boringssl: &Path,
+    tree: Tree,
+) -> Result<BTreeMap<String, String>> {
     let name = match tree {
         Tree::Released => "released",
         Tree::Patched => "patched",
     };
     let folder = target.join("quiche-tests").join(name);
     assemble(tree, &root.join("quiche"), &folder)?;
-    detach(&folder)?;
     eprintln!("quiche's tests, {name}");
-    let mut tests = process::cargo();
-    tests
-        .current_dir(&folder)
-        .args([
-            "test",
-            "--locked",
-            "--release",
-            "--features",
-            "qlog",
-            "--no-fail-fast",
-        ])
-        // quiche's tests rely on its debug assertions; with the dependencies as in our own release
-        // build, BoringSSL is compiled once for both.
-        .args(["--config", "profile.release.debug-assertions=true"])
-        .args(["--config", "profile.release.overflow-checks=true"])
-        .args([
-            "--config",
-            "profile.release.package.\"*\".debug-assertions=false",
-        ])
-        .args([
-            "--config",
-            "profile.release.package.\"*\".overflow-checks=false",
-        ])
-        .env("CARGO_TARGET_DIR", target);
-    let output = shown(&mut tests)?;
-    let results = parse(&output);
+    let mut results = BTreeMap::new();
+    for kind in ["--lib", "--doc"] {
+        let mut tests = process::cargo();
+        tests
+            .current_dir(&folder)
+            .args([
+                "test",
+                "--locked",
+                "--features",
+                "qlog",
+                "--no-fail-fast",
+                kind,
+            ])
+            .env(
+                "CARGO_TARGET_DIR",
+                target.join("quiche-tests").join("target"),
+            )
+            .env("BORING_BSSL_PATH", boringssl.join("build"))
+            .env(
+                "BORING_BSSL_INCLUDE_PATH",
+                boringssl.join("boringssl").join("include"),
+            )
+            .env("BORING_BSSL_ASSUME_PATCHED", "1");
+        results.append(&mut parse(&shown(&mut tests)?));
+    }
     ensure!(!results.is_empty(), "quiche's tests, {name}: no test ran");
     Ok(results)
 }
 
-/// Says that the tree is no part of the workspace that it lies in.
-fn detach(folder: &Path) -> Result<()> {
-    let manifest = folder.join("Cargo.toml");
-    let context = || format!("cannot change {}", manifest.display());
-    let text = fs::read_to_string(&manifest).with_context(context)?;
-    if !text.contains("[workspace]") {
-        fs::write(&manifest, text + "\n[workspace]\n").with_context(context)?;
-    }
-    Ok(())
+/// The BoringSSL of our own release build, so that minutes are not spent on another one: the folder
+/// that boring-sys built it in.
+fn boringssl(root: &Path) -> Result<PathBuf> {
+    let messages = process::output(process::cargo().current_dir(root).args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "gallop-sim",
+        "--message-format",
+        "json",
+    ]))?;
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<BuildScript>(line).ok())
+        .find(|script| {
+            script.package_id.contains("/boring-sys#") || script.package_id.contains("#boring-sys@")
+        })
+        .map(|script| script.out_dir)
+        .context("cargo does not say where boring-sys built BoringSSL")
+}
+
+/// cargo's message that a build script has run.
+#[derive(Debug, Deserialize)]
+struct BuildScript {
+    package_id: String,
+    out_dir: PathBuf,
 }
 
 /// Runs a command whose failure is told by its output; shows the last lines of it.

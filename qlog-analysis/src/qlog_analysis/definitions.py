@@ -146,8 +146,8 @@ BY_KEY = {metric.key: metric for metric in METRICS}
 
 # What the names of quiche's own controllers stand for, as far as it changes what is compared.
 BUILT_IN = {
-    "cubic": "cubic is quiche's as shipped: it sends without pacing, cuts packets to what is left of "
-    "the window after a loss, and takes most decreases back. It is not RFC 9438's CUBIC at its best.",
+    "cubic": "cubic is quiche's as shipped: it sends without pacing, cuts packets to what is left "
+    "of the window after a loss, and takes most decreases back. It is not what RFC 9438 can be.",
     "reno": "reno is quiche's as shipped: it sends without pacing.",
     "bbr2": "bbr2 is quiche's as shipped; it paces.",
 }

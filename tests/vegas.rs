@@ -671,7 +671,7 @@ fn the_initial_window_follows_the_datagram_size_and_a_later_one_keeps_its_bytes(
     script.vegas.on_mtu_update(1400);
     let after = script.vegas.window_bytes();
     assert!(
-        after <= before && after + 1400 > before && after % 1400 == 0,
+        after <= before && after + 1400 > before && after.is_multiple_of(1400),
         "{before} {after}"
     );
 

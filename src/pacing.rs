@@ -13,7 +13,7 @@ pub(crate) struct SpikeSuppression {
 }
 
 /// Datagrams per spacing interval (000 §3.4).
-const DATAGRAMS_PER_INTERVAL: usize = 2;
+pub(crate) const DATAGRAMS_PER_INTERVAL: usize = 2;
 
 impl SpikeSuppression {
     /// The ideal time between two datagrams when `window_packets` leave per `rtt`.

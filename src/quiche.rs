@@ -11,6 +11,7 @@ use ::quiche::{
 use crate::algorithm::Algorithm;
 use crate::controller::{Ack, Controller, PacketInfo, Phase, RttEstimate, SentPacket};
 use crate::gallop::GallopVegas;
+use crate::pacing::DATAGRAMS_PER_INTERVAL;
 use crate::vegas::{Doubling, PathConfig, Vegas};
 
 /// Makes `vegas` and `gallop-vegas` known to quiche by name, in the whole process.
@@ -122,6 +123,15 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
             Phase::Recovery => StartupExitReason::Loss,
             _ => StartupExitReason::PersistentQueue,
         }
+    }
+
+    /// While datagrams are spaced, a batch is what may leave at one time.
+    fn send_quantum(&self) -> Option<usize> {
+        let state = self.0.state();
+        let datagram_bytes = self.0.window_bytes() / state.window_packets.max(1) as usize;
+        state
+            .pacing_rate_bps
+            .map(|_| DATAGRAMS_PER_INTERVAL * datagram_bytes)
     }
 
     fn pacing_rate(&self) -> Option<u64> {

@@ -28,6 +28,8 @@ struct Seen {
     packets_lost: u64,
     /// The most datagrams that left at one moment after slow start.
     largest_burst: usize,
+    /// The largest batch that a sender may hand over, at the end.
+    send_quantum: usize,
     /// The controller's own state at the end.
     state: &'static str,
     metrics: BTreeMap<&'static str, f64>,
@@ -76,6 +78,7 @@ fn run(
             let mut seen = writer.borrow_mut();
             let path = event.connection.path_stats().next().expect("a path");
             seen.window_packets = path.cwnd / DATAGRAM_BYTES;
+            seen.send_quantum = event.connection.send_quantum();
             if let Some(controller) = event.connection.congestion_controller() {
                 seen.state = controller.state_str(Instant::now());
                 controller.metrics(&mut |name, value| {
@@ -183,6 +186,7 @@ fn the_simulated_hosts_wait_for_release_times() {
     };
     let spaced = run(|| figure_4("100p"), flow(true), 10);
     assert_eq!(spaced.largest_burst, 2, "{spaced:?}");
+    assert_eq!(spaced.send_quantum, 2 * DATAGRAM_BYTES);
     let bursts = run(|| figure_4("100p"), flow(false), 10);
     assert!(bursts.largest_burst >= 10, "{bursts:?}");
 }
@@ -211,6 +215,30 @@ fn the_state_of_a_connection_can_be_read() {
 
     let built_in = run(|| figure_4("100p"), || paper("reno"), 1);
     assert!(built_in.metrics.is_empty());
+}
+
+#[test]
+fn quiche_takes_names_with_options_and_refuses_what_is_wrong() {
+    gallop::register().expect("names that quiche does not have");
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
+    for name in [
+        "vegas",
+        "gallop-vegas",
+        "gallop-vegas:alpha=1,beta=3",
+        "vegas:rtt=min",
+    ] {
+        assert_eq!(config.set_cc_algorithm_name(name), Ok(()), "{name}");
+    }
+    for name in [
+        "vegass",
+        "vegas:aplha=1",
+        "vegas:alpha=9",
+        "vegas:alpha=nan",
+        "gallop-vegas:decrease=1",
+    ] {
+        let refused = Err(quiche::Error::CongestionControl);
+        assert_eq!(config.set_cc_algorithm_name(name), refused, "{name}");
+    }
 }
 
 /// Loses the first packet that comes after a time, and tells when that was.

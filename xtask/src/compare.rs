@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use gallop::Algorithm;
-use gallop_sim::comparison::{self, Comparison, Group};
+use gallop_sim::comparison::{self, Comparison, Group, Invalid};
 use gallop_sim::units::{Buffer, Rate, Span};
 
 use crate::experiment::{self, Experiment, Run};
@@ -21,8 +21,10 @@ const BUILT_IN: [&str; 3] = ["reno", "cubic", "bbr2"];
 /// Compare congestion controllers over one simulated path
 ///
 /// Each controller sends through a real quiche connection, with TLS, over a simulated path in
-/// virtual time. A report with plots is made from the qlog traces. Rates, times and buffers are
-/// written as tc(8) does: 50mbit, 100ms, 100p (packets) or 64kb.
+/// virtual time. A report with plots is made from the qlog traces. Without a flag: vegas,
+/// gallop-vegas, cubic, reno and bbr2 over 50mbit, 100ms and a buffer of 100p for 60s, with
+/// datagrams of 1350 bytes, an initial window of 10 and an ACK for every second packet. Rates, times
+/// and buffers are written as tc(8) does: 50mbit, 100ms, 100p (packets) or 64kb.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,16 +40,16 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME[:options]")]
     cc: Vec<String>,
     /// The bottleneck's rate
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rate: Option<Rate>,
     /// Propagation delay there and back
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rtt: Option<Span>,
     /// What may wait at the bottleneck
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// How long to simulate
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     duration: Option<Span>,
     /// Flows that share the bottleneck, all with the same controller
     #[arg(long, value_name = "N")]
@@ -81,6 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root()?;
     let target = crate::target(&root);
     let comparison = plan(&root, arguments)?;
+    comparison.validate().map_err(named_by_flag)?;
     if let Some(json) = &arguments.json {
         check_json(json)?;
     }
@@ -114,6 +117,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         report.arg("--json").arg(json);
     }
     process::run(&mut report)
+}
+
+/// Says a problem with the plan in terms of the flag that brought it in.
+fn named_by_flag(invalid: Invalid) -> anyhow::Error {
+    let field = invalid.place.rsplit('.').next().unwrap_or_default();
+    let flag = match field {
+        "rate_bps" => "--rate",
+        "rtt_s" => "--rtt",
+        "buffer" => "--buffer",
+        "duration_s" => "--duration",
+        "flows" => "--flows",
+        "datagram_bytes" => "--datagram",
+        "initial_window_packets" => "--initial-window",
+        "ack_every" => "--ack-every",
+        _ => return invalid.into(),
+    };
+    anyhow!("{flag}: {}", invalid.problem)
 }
 
 fn step(number: usize, what: &str) {
@@ -262,6 +282,12 @@ fn check_json(json: &Path) -> Result<()> {
         !json.is_dir(),
         "--json {}: that is a folder, give a file",
         json.display()
+    );
+    ensure!(
+        folder.is_dir(),
+        "--json {}: there is no folder {}",
+        json.display(),
+        folder.display()
     );
     tempfile::NamedTempFile::new_in(folder)
         .and_then(|mut file| file.write_all(b""))
@@ -424,6 +450,25 @@ mod tests {
         ] {
             let error = planned(line).unwrap_err();
             assert_eq!(format!("{error:#}"), message, "{line}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_named_by_their_flag() {
+        for (line, message) in [
+            ("--duration 0s", "--duration: it is 0; it must be positive"),
+            ("--flows 0", "--flows: 0 is not from 1 to 100000"),
+            (
+                "--datagram 900",
+                "--datagram: 900 is not from 1200 to 65507",
+            ),
+            (
+                "--initial-window 0",
+                "--initial-window: 0 is not from 1 to 1048576",
+            ),
+        ] {
+            let invalid = planned(line).unwrap().validate().unwrap_err();
+            assert_eq!(named_by_flag(invalid).to_string(), message, "{line}");
         }
     }
 

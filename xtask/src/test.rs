@@ -1,10 +1,11 @@
 //! `cargo xtask test`: everything that continuous integration checks.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{process, quiche_tests, setup};
@@ -74,17 +75,44 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
         quiche_tests::run_in(&root, &target)
     })?;
     check("analysis", || analysis(&root, &python))?;
-    check("a comparison from end to end", || {
-        let out = target.join("compare").join("test");
-        let xtask = std::env::current_exe().context("cannot find this program")?;
-        process::run(
-            Command::new(xtask)
-                .args(["compare", "--duration", "3s", "--flows", "2", "--out"])
-                .arg(&out)
-                .arg("--json")
-                .arg(out.with_extension("json")),
-        )
-    })
+    check("a comparison from end to end", || comparison(&target))
+}
+
+/// Runs a short comparison as a user would, and looks at what it wrote.
+fn comparison(target: &Path) -> Result<()> {
+    let out = target.join("compare").join("test");
+    let json = target.join("compare-test.json");
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    process::run(
+        Command::new(xtask)
+            .args(["compare", "--duration", "3s", "--flows", "2", "--out"])
+            .arg(&out)
+            .arg("--json")
+            .arg(&json),
+    )?;
+    let text =
+        fs::read_to_string(&json).with_context(|| format!("cannot read {}", json.display()))?;
+    let results: serde_json::Value = serde_json::from_str(&text)?;
+    let controllers = results["controllers"].as_array().map_or(0, Vec::len);
+    ensure!(
+        controllers == 5,
+        "{controllers} controllers in {}",
+        json.display()
+    );
+    for controller in results["controllers"].as_array().into_iter().flatten() {
+        let utilisation = controller["utilisation"].as_f64().unwrap_or_default();
+        ensure!(
+            (0.1..=1.0).contains(&utilisation),
+            "{}: utilisation {utilisation}",
+            controller["name"]
+        );
+    }
+    ensure!(
+        out.join("report.html").is_file(),
+        "no report in {}",
+        out.display()
+    );
+    Ok(())
 }
 
 fn analysis(root: &Path, python: &Path) -> Result<()> {

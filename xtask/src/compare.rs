@@ -9,10 +9,10 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use gallop::Algorithm;
-use gallop_sim::comparison::{self, Comparison, Group, Invalid};
+use gallop_sim::comparison::{self, Comparison, Group, Invalid, Run};
 use gallop_sim::units::{Buffer, Rate, Span};
 
-use crate::experiment::{self, Experiment, Run};
+use crate::experiment::{self, Experiment};
 use crate::{process, setup};
 
 /// Names that quiche has built in.
@@ -231,13 +231,13 @@ fn runs(controllers: &[String]) -> Result<Vec<Run>> {
 }
 
 /// Checks the controllers and completes their options with the experiment's.
-fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<gallop_sim::comparison::Run>> {
+fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<Run>> {
     runs.iter()
         .map(|run| {
             let (name, own) = run.cc.split_once(':').unwrap_or((&run.cc, ""));
             if BUILT_IN.contains(&name) {
                 ensure!(own.is_empty(), "controller `{name}` is built into quiche and has no options, but `{own}` was given");
-                return Ok(gallop_sim::comparison::Run { id: run.id.clone(), cc: name.into() });
+                return Ok(Run { id: run.id.clone(), cc: name.into() });
             }
             if !Algorithm::ALL.iter().any(|algorithm| algorithm.name() == name) {
                 bail!("unknown controller `{name}`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic and bbr2");
@@ -247,7 +247,7 @@ fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<gallop_sim:
             let options = merged(defaults, own);
             let cc = if options.is_empty() { name.into() } else { format!("{name}:{options}") };
             cc.parse::<Algorithm>()?;
-            Ok(gallop_sim::comparison::Run { id: run.id.clone(), cc })
+            Ok(Run { id: run.id.clone(), cc })
         })
         .collect()
 }

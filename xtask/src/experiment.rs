@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use gallop_sim::comparison::{Claim, Scenario};
+use gallop_sim::comparison::{Claim, Run, Scenario};
 
 use gallop_sim::units::{Buffer, Rate, Span, WIRE_OVERHEAD_BYTES};
 use serde::{Deserialize, Deserializer, de};
@@ -27,9 +27,9 @@ pub struct Experiment {
     /// The controllers.
     #[serde(rename = "run")]
     pub runs: Vec<Run>,
-    /// What the paper says.
+    /// What the paper says; here `run` is the run's name alone.
     #[serde(default, rename = "claim")]
-    pub claims: Vec<PaperClaim>,
+    pub claims: Vec<Claim>,
 }
 
 /// A scenario as a person writes it.
@@ -66,32 +66,6 @@ fn buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Buffer, D::Error
         .map_err(de::Error::custom)
 }
 
-/// A controller to run.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Run {
-    /// Names the run.
-    pub id: String,
-    /// The controller's name, and its options after a colon.
-    pub cc: String,
-}
-
-/// What a paper says about one run.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PaperClaim {
-    id: String,
-    run: String,
-    metric: String,
-    title: String,
-    paper: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-    unit: String,
-    source: String,
-    note: Option<String>,
-}
-
 impl Experiment {
     /// Reads `experiments/<name>.toml`.
     ///
@@ -119,16 +93,8 @@ impl Experiment {
             .filter(|claim| runs.iter().any(|run| run.id == claim.run))
             .cloned()
             .map(|claim| Claim {
-                id: claim.id,
                 run: format!("{group}/{}", claim.run),
-                metric: claim.metric,
-                title: claim.title,
-                paper: claim.paper,
-                low: claim.low,
-                high: claim.high,
-                unit: claim.unit,
-                source: claim.source,
-                note: claim.note,
+                ..claim
             })
             .collect()
     }

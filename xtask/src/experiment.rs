@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use gallop_sim::comparison::{Claim, Run, Scenario};
-
 use gallop_sim::units::{Buffer, Rate, Span, WIRE_OVERHEAD_BYTES};
 use serde::{Deserialize, Deserializer, de};
 

@@ -4,6 +4,8 @@
 //! The file lies in a directory of its own; next to it the simulator writes
 //! `runs/<group>/<run>/` ([`record`](crate::record)).
 
+pub use crate::invalid::Invalid;
+use crate::invalid::require;
 use crate::units::{Buffer, Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -156,16 +158,6 @@ pub enum ComparisonError {
     },
 }
 
-/// A value that makes no sense.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{place}: {problem}")]
-pub struct Invalid {
-    /// Where, such as `groups[0].runs[1].id`.
-    pub place: String,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
-
 impl Comparison {
     /// Reads and checks a file.
     ///
@@ -252,16 +244,6 @@ impl Comparison {
             claim.validate(&place, &runs)?;
         }
         Ok(())
-    }
-}
-
-fn require(holds: bool, place: &str, problem: impl FnOnce() -> String) -> Result<(), Invalid> {
-    match holds {
-        true => Ok(()),
-        false => Err(Invalid {
-            place: place.to_owned(),
-            problem: problem(),
-        }),
     }
 }
 

@@ -31,10 +31,13 @@
 //! Rates count bytes on the wire: UDP payload and
 //! [`units::WIRE_OVERHEAD_BYTES`].
 //!
-//! Without the feature `engine` only [`units`], [`comparison`] and [`record`]
-//! are there, and nothing of quiche is built.
+//! Without the feature `engine` only what describes experiments and their
+//! results is there ([`units`], [`comparison`], [`record`], [`measure`]), and
+//! nothing of quiche is built.
 
 pub mod comparison;
+mod invalid;
+pub mod measure;
 pub mod record;
 pub mod units;
 
@@ -84,6 +87,8 @@ pub mod topology;
 mod trace_file;
 #[cfg(feature = "engine")]
 pub mod traffic;
+
+pub use invalid::Invalid;
 
 #[cfg(feature = "engine")]
 pub use {

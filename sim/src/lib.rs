@@ -32,10 +32,13 @@
 //! [`units::WIRE_OVERHEAD_BYTES`].
 //!
 //! Without the feature `engine` only what describes experiments and their
-//! results is there ([`units`], [`comparison`], [`record`], [`measure`]), and
+//! results is there ([`units`], [`graph`], [`experiment`], [`comparison`], [`record`],
+//! [`measure`]), and
 //! nothing of quiche is built.
 
 pub mod comparison;
+pub mod experiment;
+pub mod graph;
 mod invalid;
 pub mod measure;
 pub mod record;

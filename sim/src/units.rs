@@ -3,6 +3,7 @@
 //! | quantity | units |
 //! |---|---|
 //! | [`Rate`] | bit, kbit, mbit, gbit, tbit (bits per second, powers of 1000), kibit … (powers of 1024); bps, kbps … and kibps … (bytes per second) |
+//! | [`LinkRate`] | those of a rate, or pps (full datagrams per second) |
 //! | [`Span`] | ns, us, ms, s |
 //! | [`Buffer`] | p (packets); b, k or kb, m or mb, g or gb (bytes, powers of 1024) |
 //!
@@ -64,6 +65,16 @@ const RATE: Kind = Kind {
     allowed: "bit, kbit, mbit, gbit, tbit (bits per second), bps, kbps, mbps, gbps, tbps (bytes per second), or kibit, mibit, kibps, … (powers of 1024)",
     most: "10^18 bit/s",
 };
+
+const LINK_RATE: Kind = Kind {
+    name: "rate",
+    example: "50mbit or 6250pps",
+    allowed: "bit, kbit, mbit, gbit, tbit (bits per second), pps (full datagrams per second), bps, kbps, mbps, gbps, tbps (bytes per second), or kibit, mibit, kibps, … (powers of 1024)",
+    most: RATE.most,
+};
+
+/// The most packets per second.
+const MOST_PPS: f64 = 1e15;
 
 const SPAN: Kind = Kind {
     name: "time",
@@ -135,6 +146,74 @@ impl Kind {
         least: &'static str,
     ) -> Result<NonZeroU64, UnitError> {
         NonZeroU64::new(value).ok_or_else(|| self.error(text, Reason::Zero { least }))
+    }
+}
+
+/// How fast a link is, where packets count rather than bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinkRate {
+    /// Bits per second on the wire.
+    Bits(Rate),
+    /// Full datagrams per second, whatever their size ("187.5pps"), above 0.
+    Packets(f64),
+}
+
+impl LinkRate {
+    /// The rate on the wire when a full datagram has a UDP payload of
+    /// `datagram_bytes`.
+    ///
+    /// # Errors
+    /// Refuses rates that round to no bit per second or exceed the most that a
+    /// [`Rate`] can be.
+    pub fn resolve(self, datagram_bytes: usize) -> Result<Rate, UnitError> {
+        match self {
+            LinkRate::Bits(rate) => Ok(rate),
+            LinkRate::Packets(packets) => {
+                Rate::from_bps(packets * 8.0 * (datagram_bytes + WIRE_OVERHEAD_BYTES) as f64)
+            }
+        }
+    }
+}
+
+impl FromStr for LinkRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<LinkRate, UnitError> {
+        let (number, unit) = LINK_RATE.split(text)?;
+        if unit != "pps" {
+            let bits = rate_unit(&unit).ok_or_else(|| LINK_RATE.unknown_unit(text, unit))?;
+            return Rate::from_number(text, number * bits).map(LinkRate::Bits);
+        }
+        match number {
+            0.0 => {
+                let least = "more than 0pps";
+                Err(LINK_RATE.error(text, Reason::Zero { least }))
+            }
+            _ if number > MOST_PPS => {
+                let most = "10^15 pps";
+                Err(LINK_RATE.error(text, Reason::TooLarge { most }))
+            }
+            _ => Ok(LinkRate::Packets(number)),
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkRate::Bits(rate) => rate.fmt(f),
+            LinkRate::Packets(packets) => write!(f, "{packets}pps"),
+        }
+    }
+}
+
+/// A text in tc's notation, or full datagrams per second with the unit `pps`.
+impl<'de> Deserialize<'de> for LinkRate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LinkRate, D::Error> {
+        deserializer.deserialize_any(NumberOrText {
+            expecting: "a rate such as \"50mbit\" or \"6250pps\"",
+            number: |bits| Rate::from_bps(bits).map(LinkRate::Bits),
+        })
     }
 }
 

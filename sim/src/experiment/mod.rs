@@ -1,0 +1,4 @@
+//! Experiments: files that say what runs over which network, and what papers say
+//! about it.
+
+pub mod network;

@@ -2,3 +2,4 @@
 //! about it.
 
 pub mod network;
+pub mod traffic;

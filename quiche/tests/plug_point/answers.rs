@@ -174,7 +174,7 @@ impl Write for Qlog {
 }
 
 #[test]
-fn lost_bytes_are_counted_for_every_controller() {
+fn lost_packets_are_told_of_for_every_controller() {
     for name in ["reno", "cubic", "bbr2_gcongestion", "external"] {
         in_virtual_time(move || {
             let recorder = Recorder::new(WIDE);
@@ -204,6 +204,50 @@ fn lost_bytes_are_counted_for_every_controller() {
                 .rev()
                 .find_map(|m| m["cf_lost_bytes"]["total"].as_u64());
             assert_eq!(total, Some(dropped), "{name}");
+
+            let number = |packet: &serde_json::Value| packet["header"]["packet_number"].as_u64();
+            let sent = qlog.events("packet_sent");
+            let lost = qlog.events("packet_lost");
+            assert_eq!(
+                lost.iter().map(number).collect::<Vec<_>>(),
+                [0, 3, 4].map(|index: usize| number(&sent[index])),
+                "{name}"
+            );
+            for packet in &lost {
+                assert_eq!(packet["header"]["packet_type"], "1RTT", "{name}");
+                assert_eq!(packet["trigger"], "reordering_threshold", "{name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn qlog_tells_of_packets_lost_by_time() {
+    for name in ["reno", "bbr2_gcongestion"] {
+        in_virtual_time(move || {
+            let mut server = config();
+            server.set_cc_algorithm_name(name).unwrap();
+            let mut pair = Pair::connected(&mut config(), &mut server);
+            let qlog = Qlog::default();
+            pair.server
+                .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+
+            // The last two packets: nothing sent after them can be acknowledged.
+            write(&mut pair.server, 3000);
+            lose(&mut pair, &[1, 2]);
+            while pair.server.stats().lost == 0 {
+                pass_until(pair.server.timeout_instant().unwrap());
+                pair.server.on_timeout();
+                pair.settle();
+            }
+            let lost = qlog.events("packet_lost");
+            assert!(!lost.is_empty(), "{name}");
+            assert_eq!(lost.len(), pair.server.stats().lost, "{name}");
+            assert!(
+                lost.iter()
+                    .any(|packet| packet["trigger"] == "time_threshold"),
+                "{name}: {lost:?}"
+            );
         });
     }
 }

@@ -253,6 +253,58 @@ fn qlog_tells_of_packets_lost_by_time() {
 }
 
 #[test]
+fn sparse_qlog_has_losses_and_states_but_no_packets() {
+    in_virtual_time(|| {
+        let recorder = Recorder::new(WIDE);
+        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+        let qlog = Qlog::default();
+        pair.server
+            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+        pair.server.set_qlog_interval(Some(Duration::from_secs(10)));
+        write(&mut pair.server, 24_000);
+        lose(&mut pair, &[0, 3, 4]);
+        pair.settle();
+        for name in ["packet_sent", "packet_received", "stream_data_moved"] {
+            assert!(qlog.events(name).is_empty(), "{name}");
+        }
+        assert_eq!(qlog.events("packet_lost").len(), 3);
+        assert_eq!(qlog.events("congestion_state_updated").len(), 1);
+        assert_eq!(qlog.events("metrics_updated").len(), 1, "one per interval");
+
+        pass(Duration::from_secs(9));
+        write(&mut pair.server, 3000);
+        pair.settle();
+        assert_eq!(qlog.events("metrics_updated").len(), 1, "too early");
+        pass(Duration::from_secs(1));
+        write(&mut pair.server, 3000);
+        pair.settle();
+        assert_eq!(qlog.events("metrics_updated").len(), 2);
+
+        pair.server.set_qlog_interval(None);
+        write(&mut pair.server, 3000);
+        pair.settle();
+        assert!(!qlog.events("packet_sent").is_empty());
+        assert!(qlog.events("metrics_updated").len() > 3);
+    });
+}
+
+#[test]
+fn qlog_begins_with_the_parameters_of_recovery() {
+    in_virtual_time(|| {
+        let mut pair = Pair::connected(&mut config(), &mut config());
+        let qlog = Qlog::default();
+        pair.server
+            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+        let parameters = &qlog.events("recovery_parameters_set")[0];
+        let datagram = pair.server.max_send_udp_payload_size() as u64;
+        assert_eq!(parameters["reordering_threshold"], 3);
+        assert_eq!(parameters["time_threshold"], 1.125);
+        assert_eq!(parameters["max_datagram_size"], datagram);
+        assert_eq!(parameters["minimum_congestion_window"], 2 * datagram);
+    });
+}
+
+#[test]
 fn qlog_has_the_controllers_metrics_and_state() {
     in_virtual_time(|| {
         let recorder = Recorder::new(WIDE);

@@ -204,7 +204,9 @@ fn lost_packets_are_told_of_for_every_controller() {
                 .rev()
                 .find_map(|m| m["cf_lost_bytes"]["total"].as_u64());
             assert_eq!(total, Some(dropped), "{name}");
-            let rates = metrics.iter().filter_map(|m| m["cf_delivery_rate"].as_u64());
+            let rates = metrics
+                .iter()
+                .filter_map(|m| m["cf_delivery_rate"].as_u64());
             assert!(rates.max().is_some_and(|rate| rate > 0), "{name}");
 
             let number = |packet: &serde_json::Value| packet["header"]["packet_number"].as_u64();

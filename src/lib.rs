@@ -30,7 +30,7 @@ pub mod controller;
 pub mod gallop;
 mod options;
 mod pacing;
-mod persistent_congestion;
+pub mod persistent_congestion;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod round;

@@ -12,7 +12,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Finds out when every packet over a long enough time was lost.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PersistentCongestion {
+pub struct PersistentCongestion {
     /// When the first RTT sample was taken; only packets sent later count (RFC 9002 §7.6.2).
     first_rtt_sample: Option<Instant>,
     /// Send times of the first and last lost packet of a run without an acknowledged packet between.
@@ -23,12 +23,12 @@ pub(crate) struct PersistentCongestion {
 
 impl PersistentCongestion {
     /// An RTT sample was taken.
-    pub(crate) fn on_rtt_sample(&mut self, now: Instant) {
+    pub fn on_rtt_sample(&mut self, now: Instant) {
         self.first_rtt_sample.get_or_insert(now);
     }
 
     /// A packet was declared lost.
-    pub(crate) fn on_packet_lost(&mut self, packet: &PacketInfo) {
+    pub fn on_packet_lost(&mut self, packet: &PacketInfo) {
         let sent = packet.time_sent;
         let eligible =
             packet.size_bytes > 0 && self.first_rtt_sample.is_some_and(|first| sent > first);
@@ -48,7 +48,7 @@ impl PersistentCongestion {
     }
 
     /// A packet was acknowledged.
-    pub(crate) fn on_packet_acked(&mut self, packet: &PacketInfo) {
+    pub fn on_packet_acked(&mut self, packet: &PacketInfo) {
         let Some((first, last)) = self.lost else {
             return;
         };
@@ -65,7 +65,7 @@ impl PersistentCongestion {
 
     /// Whether congestion is persistent, asked once the packets of an ACK were all told; once it
     /// is, the count begins anew.
-    pub(crate) fn take(&mut self, rtt: &RttEstimate) -> bool {
+    pub fn take(&mut self, rtt: &RttEstimate) -> bool {
         let duration = rtt
             .smoothed
             .saturating_add(rtt.variation.saturating_mul(4).max(GRANULARITY))

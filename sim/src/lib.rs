@@ -36,6 +36,7 @@
 //! [`measure`]), and
 //! nothing of quiche is built.
 
+pub mod baselines;
 pub mod comparison;
 pub mod experiment;
 pub mod graph;

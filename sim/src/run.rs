@@ -2,6 +2,7 @@
 //! its own, several at a time, and writes what they leave behind.
 
 use crate::acks::AckPolicy;
+use crate::baselines;
 use crate::comparison::{Comparison, ComparisonError, Run, Scenario};
 use crate::engine::Simulation;
 use crate::error::SimulationError;
@@ -41,7 +42,7 @@ pub enum RunError {
     #[error("self-check: {0}")]
     SelfCheck(#[from] SelfCheckError),
     /// Our controllers cannot be made known to quiche.
-    #[error("quiche refuses the controllers of gallop: {0}")]
+    #[error("quiche refuses a controller of ours: {0}")]
     Register(quiche::Error),
     /// A controller of ours with options that it does not take.
     #[error("{place}: {error}")]
@@ -52,7 +53,7 @@ pub enum RunError {
         error: AlgorithmError,
     },
     /// A controller that nobody knows.
-    #[error("{place}: {error}; quiche has reno, cubic and bbr2_gcongestion, gallop adds {ours}")]
+    #[error("{place}: {error}; quiche has reno, cubic and bbr2_gcongestion, here are also {ours}")]
     Controller {
         /// Where in the comparison.
         place: String,
@@ -140,7 +141,9 @@ impl Plan {
     /// refuses its options, and when this program cannot be deterministic.
     pub fn read(path: &Path) -> Result<Plan, RunError> {
         self_check()?;
-        gallop::register().map_err(RunError::Register)?;
+        gallop::register()
+            .and_then(|()| baselines::register())
+            .map_err(RunError::Register)?;
         let comparison = Comparison::read(path)?;
         let runs = path.parent().unwrap_or(Path::new("")).join("runs");
         let mut jobs = Vec::new();
@@ -232,7 +235,13 @@ fn parameters(
         .map_err(|error| RunError::Controller {
             place: place(),
             error,
-            ours: Algorithm::ALL.map(|ours| ours.name()).join(" and "),
+            ours: Algorithm::ALL
+                .map(|ours| ours.name())
+                .iter()
+                .chain(&baselines::NAMES)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", "),
         })?;
     Ok(None)
 }

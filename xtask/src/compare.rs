@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use gallop::Algorithm;
+use gallop_sim::baselines;
 use gallop_sim::comparison::{self, Comparison, Group, Invalid, Run};
 use gallop_sim::units::{Buffer, Rate, Span};
 
@@ -35,8 +36,9 @@ pub struct Arguments {
     /// A setting in experiments/, for example 003-fig4 or 003-fig6
     #[arg(long, value_name = "NAME", default_value = experiment::DEFAULT)]
     preset: String,
-    /// A controller: vegas, gallop-vegas (with options after a colon), reno, cubic or bbr2; may be
-    /// given several times [default: the preset's]
+    /// A controller: vegas, gallop-vegas (with options after a colon); reno, cubic or bbr2 as quiche
+    /// has them; cubic-rfc9438 or reno-whole, which follow their RFCs; may be given several times
+    /// [default: the preset's]
     #[arg(long, value_name = "NAME[:options]")]
     cc: Vec<String>,
     /// The bottleneck's rate
@@ -235,12 +237,12 @@ fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<Run>> {
     runs.iter()
         .map(|run| {
             let (name, own) = run.cc.split_once(':').unwrap_or((&run.cc, ""));
-            if BUILT_IN.contains(&name) {
-                ensure!(own.is_empty(), "controller `{name}` is built into quiche and has no options, but `{own}` was given");
+            if BUILT_IN.contains(&name) || baselines::NAMES.contains(&name) {
+                ensure!(own.is_empty(), "controller `{name}` has no options, but `{own}` was given");
                 return Ok(Run { id: run.id.clone(), cc: name.into() });
             }
             if !Algorithm::ALL.iter().any(|algorithm| algorithm.name() == name) {
-                bail!("unknown controller `{name}`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic and bbr2");
+                bail!("unknown controller `{name}`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic, bbr2, {}", baselines::NAMES.join(" and "));
             }
             run.cc.parse::<Algorithm>()?;
             let defaults = experiment.options.get(name).map_or("", String::as_str);
@@ -431,11 +433,11 @@ mod tests {
         for (line, message) in [
             (
                 "--cc vega",
-                "unknown controller `vega`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic and bbr2",
+                "unknown controller `vega`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic, bbr2, cubic-rfc9438 and reno-whole",
             ),
             (
                 "--cc reno:beta=1",
-                "controller `reno` is built into quiche and has no options, but `beta=1` was given",
+                "controller `reno` has no options, but `beta=1` was given",
             ),
             (
                 "--cc vegas:alpha=9",

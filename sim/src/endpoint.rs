@@ -103,6 +103,8 @@ pub(crate) struct Endpoint {
     peer: SocketAddr,
     datagram_bytes: usize,
     acks: PendingAcks,
+    /// Packets allow marks.
+    ecn: bool,
     /// Datagrams sent.
     sent: u64,
     /// The last datagram was not full, or there was none to send: the stream's
@@ -130,6 +132,7 @@ impl Endpoint {
         place: Place,
         datagram_bytes: usize,
         acks: AckPolicy,
+        ecn: bool,
     ) -> Endpoint {
         Endpoint {
             connection,
@@ -140,6 +143,7 @@ impl Endpoint {
             peer: place.peer,
             datagram_bytes,
             acks: PendingAcks::new(acks),
+            ecn,
             sent: 0,
             hungry: true,
             release_at: None,
@@ -165,6 +169,14 @@ impl Endpoint {
             from: self.peer,
             to: self.local,
         };
+        if packet.is_corrupted() {
+            // A server makes no connection for a first packet that it cannot read,
+            // and quiche gives one up that has read nothing else.
+            if self.connection.stats().recv > 0 || self.side == Side::Client {
+                let _unreadable = self.connection.recv(packet.payload_mut(), info);
+            }
+            return Ok(handshake || !self.connection.is_established());
+        }
         match self.connection.recv(packet.payload_mut(), info) {
             Ok(_) | Err(quiche::Error::Done) => {}
             Err(error) => return Err(failed("recv()")(error)),
@@ -273,6 +285,9 @@ impl Endpoint {
                     self.hungry = length + FILLING_SLACK_BYTES < self.datagram_bytes;
                     packet.truncate(length);
                     packet.readdress(self.flow, self.side.peer(), self.sent);
+                    if self.ecn {
+                        packet.allow_marks();
+                    }
                     self.sent += 1;
                     out.push(packet);
                 }

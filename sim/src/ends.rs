@@ -186,6 +186,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
             place(Side::Client, client_address, server_address),
             flow.datagram_bytes,
             flow.acks,
+            flow.ecn,
         ),
         server: Endpoint::new(
             server,
@@ -193,6 +194,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
             place(Side::Server, server_address, client_address),
             flow.datagram_bytes,
             server_acks,
+            flow.ecn,
         ),
     })
 }

@@ -6,7 +6,6 @@ use crate::endpoint::{Connection, ConnectionError, Pool};
 use crate::ends::{Running, connect, watch};
 use crate::error::SimulationError;
 use crate::flow::{Flow, FlowReport};
-use crate::impairment::Fate;
 use crate::link::{Link, Taken};
 use crate::meter::{Sample, Sampler};
 use crate::packet::{Packet, Side};
@@ -27,7 +26,9 @@ pub struct Simulation {
     links: Vec<Link>,
     routes: Vec<Route>,
     flows: Vec<Running>,
-    sampler: Option<(LinkId, Sampler)>,
+    samplers: Vec<(LinkId, Sampler)>,
+    /// When the next sample of a queue is taken.
+    next_sample: Time,
     digest: Option<DefaultHasher>,
     events: u64,
     events_at_now: u64,
@@ -75,7 +76,8 @@ impl Simulation {
             links,
             routes,
             flows: Vec::new(),
-            sampler: None,
+            samplers: Vec::new(),
+            next_sample: Time::from_nanos(u64::MAX),
             digest: None,
             events: 0,
             events_at_now: 0,
@@ -106,7 +108,16 @@ impl Simulation {
 
     /// Samples the queue of `link` at the start and then `every` so long.
     pub fn sample_queue(&mut self, link: LinkId, every: Duration) {
-        self.sampler = Some((link, Sampler::new(every)));
+        let sampler = Sampler::new(every);
+        self.next_sample = self.next_sample.min(sampler.next());
+        self.samplers.push((link, sampler));
+    }
+
+    /// Lets all meters measure from now on, instead of from the start.
+    pub fn start_measuring(&mut self) {
+        for link in &mut self.links {
+            link.start_measuring(self.now);
+        }
     }
 
     /// Keeps a digest of all packets: of the time, the link and every byte, at
@@ -121,11 +132,12 @@ impl Simulation {
         self.digest.as_ref().map(Hasher::finish)
     }
 
-    /// The samples of the queue until now.
+    /// The samples of a link's queue until now; none if it is not sampled.
     #[must_use]
-    pub fn samples(&self) -> &[Sample] {
-        self.sampler
-            .as_ref()
+    pub fn samples(&self, link: LinkId) -> &[Sample] {
+        let mut samplers = self.samplers.iter();
+        samplers
+            .find(|(sampled, _)| *sampled == link)
             .map_or(&[], |(_, sampler)| sampler.samples())
     }
 
@@ -231,9 +243,14 @@ impl Simulation {
     }
 
     fn sample_before(&mut self, time: Time) {
-        if let Some((link, sampler)) = &mut self.sampler {
+        if self.next_sample >= time {
+            return;
+        }
+        for (link, sampler) in &mut self.samplers {
             sampler.sample_before(time, self.links[link.index()].meter());
         }
+        let next = self.samplers.iter().map(|(_, sampler)| sampler.next());
+        self.next_sample = next.min().unwrap_or(self.next_sample);
     }
 
     /// Lets the next event happen, which is at `time`.
@@ -280,7 +297,7 @@ impl Simulation {
     }
 
     /// A packet is at its next link or at its end.
-    fn arrive(&mut self, packet: Packet) -> Result<(), SimulationError> {
+    fn arrive(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
         let Some(&id) = self.routes[packet.flow()]
             .towards(packet.to())
             .get(packet.hop())
@@ -292,10 +309,17 @@ impl Simulation {
             digest.write_usize(id.index());
             digest.write(packet.payload());
         }
-        match self.links[id.index()].admit(&packet, self.now) {
-            Fate::Pass => self.enter(id, packet),
-            Fate::Hold(delay) => self.agenda.at(self.now + delay, Event::Enter(id, packet)),
-            Fate::Lose => self.pool.put(packet),
+        let admission = self.links[id.index()].admit(&mut packet, self.now);
+        let Some(held) = admission.held else {
+            self.pool.put(packet);
+            return Ok(());
+        };
+        let copies: Vec<_> = (0..admission.copies).map(|_| packet.clone()).collect();
+        for packet in std::iter::once(packet).chain(copies) {
+            match held {
+                Duration::ZERO => self.enter(id, packet),
+                held => self.agenda.at(self.now + held, Event::Enter(id, packet)),
+            }
         }
         Ok(())
     }

@@ -26,6 +26,10 @@ pub struct Flow {
     pub pacing: bool,
     /// When the client acknowledges. The server acknowledges at once.
     pub acks: AckPolicy,
+    /// Whether the packets of both sides allow congestion marks
+    /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where
+    /// they are made; quiche 0.30 does not react to them.
+    pub ecn: bool,
     /// What the server sends.
     pub source: Box<dyn Source>,
     /// Where the server's qlog goes.
@@ -50,6 +54,7 @@ impl Flow {
             hystart: true,
             pacing: true,
             acks: AckPolicy::EVERY_PACKET,
+            ecn: false,
             source: Box::new(Bulk::Endless),
             server_qlog: None,
             client_qlog: None,

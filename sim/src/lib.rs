@@ -80,6 +80,8 @@ pub mod queue;
 #[cfg(feature = "engine")]
 pub mod random;
 #[cfg(feature = "engine")]
+pub mod rate_course;
+#[cfg(feature = "engine")]
 pub mod run;
 #[cfg(feature = "engine")]
 mod settings;

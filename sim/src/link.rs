@@ -2,10 +2,12 @@
 
 use crate::clock::Time;
 use crate::impairment::{Fate, Impairment};
+use crate::measure::Measure;
 use crate::meter::{Backlog, Meter};
 use crate::packet::Packet;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::rate_course::RateCourse;
 use crate::units::Rate;
 use rand::RngExt;
 use std::time::Duration;
@@ -15,9 +17,23 @@ use std::time::Duration;
 pub struct Link {
     rate: Rate,
     delay: Duration,
+    /// What a link has whose rate or delay changes.
+    course: Option<Box<Course>>,
     impairments: Vec<Box<dyn Impairment>>,
     meter: Meter,
+    /// Marks of the queue before measuring started.
+    marks_before: u64,
     kind: Kind,
+}
+
+/// How a link changes over time.
+#[derive(Debug, Default)]
+struct Course {
+    rate: Option<RateCourse>,
+    /// From when on which delay holds, after the first.
+    delays: Vec<(Time, Duration)>,
+    in_order: bool,
+    last_arrival: Time,
 }
 
 #[derive(Debug)]
@@ -42,6 +58,15 @@ pub struct Jitter {
     pub max: Duration,
     /// Where the times come from.
     pub random: Random,
+}
+
+/// What becomes of a packet that comes to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// How long it is held; none if it is lost.
+    pub(crate) held: Option<Duration>,
+    /// Copies that go on with it.
+    pub(crate) copies: usize,
 }
 
 /// What the engine has to do after a link took a packet.
@@ -83,10 +108,40 @@ impl Link {
         Link {
             rate,
             delay,
+            course: None,
             impairments: Vec::new(),
             meter: Meter::default(),
+            marks_before: 0,
             kind,
         }
+    }
+
+    /// The link with a rate that changes; what is being sent at a change goes on
+    /// at the new rate.
+    #[must_use]
+    pub fn with_rate_course(mut self, course: RateCourse) -> Link {
+        self.course.get_or_insert_default().rate = Some(course);
+        self
+    }
+
+    /// The link with these propagation delays from given times on, in order of
+    /// time. The delay of a packet is that at the time when it has been sent, so
+    /// after a change to a shorter delay packets overtake those under way, as on
+    /// a new route.
+    #[must_use]
+    pub fn with_delays(mut self, delays: &[(Duration, Duration)]) -> Link {
+        let delays = delays.iter().map(|&(at, delay)| (at.into(), delay));
+        self.course.get_or_insert_default().delays = delays.collect();
+        self
+    }
+
+    /// The link without overtaking: a packet arrives no earlier than the one sent
+    /// before it, whatever the delays, as in a handover that keeps what is under
+    /// way.
+    #[must_use]
+    pub fn in_order(mut self) -> Link {
+        self.course.get_or_insert_default().in_order = true;
+        self
     }
 
     /// The link with one more impairment at its entrance, after those it has.
@@ -96,13 +151,13 @@ impl Link {
         self
     }
 
-    /// Rate in bits on the wire.
+    /// Rate in bits on the wire, before changes.
     #[must_use]
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Propagation delay.
+    /// Propagation delay, before changes.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.delay
@@ -114,38 +169,142 @@ impl Link {
         &self.meter
     }
 
-    /// Asks the impairments about `packet`. Times to hold it add up; the first
-    /// impairment that loses it has the last word.
-    pub(crate) fn admit(&mut self, packet: &Packet, now: Time) -> Fate {
-        let mut held = Duration::ZERO;
+    /// Packets that the queue has marked.
+    #[must_use]
+    pub fn marks(&self) -> u64 {
+        self.marks_in_all() - self.marks_before
+    }
+
+    fn marks_in_all(&self) -> u64 {
+        match &self.kind {
+            Kind::Queued { queue, .. } => queue.marks(),
+            Kind::Line { .. } => 0,
+        }
+    }
+
+    /// The share of what the link could have sent until `now` that it has sent,
+    /// in bits on the wire; 0 when no time has passed.
+    #[must_use]
+    pub fn utilisation(&self, now: Time) -> f64 {
+        let start = self.meter.start();
+        let rate = self.course.as_ref().and_then(|course| course.rate.as_ref());
+        let capacity_bits = match rate {
+            Some(rate) => rate.capacity_bits(start, now),
+            None => self.rate.bps() as f64 * (now - start).as_secs_f64(),
+        };
+        match capacity_bits > 0.0 {
+            true => 8.0 * self.meter.forwarded_bytes() as f64 / capacity_bits,
+            false => 0.0,
+        }
+    }
+
+    /// All that has been measured until `now`; about the queue only where there
+    /// is one.
+    #[must_use]
+    pub fn measures(&self, now: Time) -> Vec<Measure> {
+        let meter = &self.meter;
+        let count = |metric, value: u64| Measure::new(metric, "", value as f64);
+        let mut measures = vec![
+            Measure::new("utilisation", "", self.utilisation(now)),
+            count("impaired", meter.impaired()),
+            count("duplicated", meter.duplicated()),
+            Measure::new(
+                "forwarded_packets",
+                "packets",
+                meter.forwarded_packets() as f64,
+            ),
+            Measure::new("forwarded_bytes", "bytes", meter.forwarded_bytes() as f64),
+        ];
+        if let Kind::Line { .. } = self.kind {
+            return measures;
+        }
+        let arrived = meter.arrived().max(1) as f64;
+        let max_packets = meter.max_packets() as f64;
+        measures.extend([
+            Measure::new("queue_mean_packets", "packets", meter.mean_packets(now)),
+            Measure::new("queue_sd_packets", "packets", meter.deviation_packets(now)),
+            Measure::new("queue_max_packets", "packets", max_packets),
+            count("drops", meter.drops()),
+            Measure::new("drop_ratio", "", meter.drops() as f64 / arrived),
+            count("marks", self.marks()),
+        ]);
+        let delay = meter.mean_delay(now);
+        measures.extend(
+            delay.map(|delay| Measure::new("queue_mean_delay_s", "s", delay.as_secs_f64())),
+        );
+        measures
+    }
+
+    /// Measures from `now` on.
+    pub(crate) fn start_measuring(&mut self, now: Time) {
+        self.meter.restart(now);
+        self.marks_before = self.marks_in_all();
+    }
+
+    /// Asks the impairments about `packet`. Times to hold it and copies add up;
+    /// the first impairment that loses it has the last word.
+    pub(crate) fn admit(&mut self, packet: &mut Packet, now: Time) -> Admission {
+        let (mut held, mut copies) = (Duration::ZERO, 0);
         for impairment in &mut self.impairments {
             match impairment.decide(packet, now) {
                 Fate::Pass => {}
                 Fate::Hold(delay) => held += delay,
+                Fate::Duplicate => copies += 1,
                 Fate::Lose => {
                     self.meter.count_impaired();
-                    return Fate::Lose;
+                    let (held, copies) = (None, 0);
+                    return Admission { held, copies };
                 }
             }
         }
-        match held {
-            Duration::ZERO => Fate::Pass,
-            held => Fate::Hold(held),
+        for _ in 0..copies {
+            self.meter.count_duplicated();
         }
+        let held = Some(held);
+        Admission { held, copies }
+    }
+
+    /// When a packet has been sent that the link begins to send at `start`.
+    fn end_of_sending(&self, start: Time, bytes: u64) -> Time {
+        match self.course.as_deref() {
+            Some(Course {
+                rate: Some(rate), ..
+            }) => rate.end_of_sending(start, bytes),
+            _ => start + self.rate.time_to_send(bytes),
+        }
+    }
+
+    /// When a packet is at the end of the link that has been sent at `sent`.
+    fn arrival(&mut self, sent: Time) -> Time {
+        let Some(course) = self.course.as_deref_mut() else {
+            return sent + self.delay;
+        };
+        let changes = course.delays.partition_point(|&(from, _)| from <= sent);
+        let latest = course.delays[..changes].last();
+        let mut arrival = sent + latest.map_or(self.delay, |&(_, delay)| delay);
+        if course.in_order {
+            arrival = arrival.max(course.last_arrival);
+            course.last_arrival = arrival;
+        }
+        arrival
     }
 
     /// Takes a packet past the entrance.
     pub(crate) fn take(&mut self, packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
-        let sending = self.rate.time_to_send(packet.wire_bytes());
+        self.meter.count_arrival();
         match &mut self.kind {
             Kind::Line { jitter, free_at } => {
                 let ready = match jitter {
                     Some(jitter) => now + jitter.draw(),
                     None => now,
                 };
-                *free_at = ready.max(*free_at) + sending;
+                let start = ready.max(*free_at);
+                let sent = self.end_of_sending(start, packet.wire_bytes());
+                if let Kind::Line { free_at, .. } = &mut self.kind {
+                    *free_at = sent;
+                }
                 self.meter.count_forwarded(packet.wire_bytes());
-                Taken::ArrivesAt(*free_at + self.delay, packet)
+                Taken::ArrivesAt(self.arrival(sent), packet)
             }
             Kind::Queued { queue, in_service } => {
                 queue.enqueue(packet, now, in_service.is_none(), dropped);
@@ -175,7 +334,7 @@ impl Link {
         let packet = in_service.take()?;
         self.meter.count_forwarded(packet.wire_bytes());
         let next = self.serve_next(now, dropped);
-        Some((packet, now + self.delay, next))
+        Some((packet, self.arrival(now), next))
     }
 
     /// Starts to send the next packet, if there is one; returns when it ends.
@@ -184,12 +343,10 @@ impl Link {
             return None;
         };
         let packet = queue.dequeue(now, dropped);
-        let end = packet
-            .as_ref()
-            .map(|packet| now + self.rate.time_to_send(packet.wire_bytes()));
+        let bytes = packet.as_ref().map(Packet::wire_bytes);
         *in_service = packet;
         self.record(now, dropped);
-        end
+        bytes.map(|bytes| self.end_of_sending(now, bytes))
     }
 
     fn record(&mut self, now: Time, dropped: &[Packet]) {
@@ -345,11 +502,18 @@ mod tests {
             .with_impairment(hold(3))
             .with_impairment(hold(4))
             .with_impairment(Box::new(outage));
-        let packet = packet(0, 100);
-        let held = Fate::Hold(Duration::from_millis(7));
-        assert_eq!(link.admit(&packet, at(0)), held);
-        assert_eq!(link.admit(&packet, at(1500)), Fate::Lose);
-        assert_eq!(link.admit(&packet, at(2000)), held);
+        let mut packet = packet(0, 100);
+        let held = Admission {
+            held: Some(Duration::from_millis(7)),
+            copies: 0,
+        };
+        let lost = Admission {
+            held: None,
+            copies: 0,
+        };
+        assert_eq!(link.admit(&mut packet, at(0)), held);
+        assert_eq!(link.admit(&mut packet, at(1500)), lost);
+        assert_eq!(link.admit(&mut packet, at(2000)), held);
         assert_eq!(link.meter().impaired(), 1);
     }
 }

@@ -12,24 +12,53 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
-/// Counters of one link and the exact mean and maximum of its queue.
-#[derive(Clone, Debug, Default)]
-pub struct Meter {
-    backlog: Backlog,
-    since: Time,
-    /// Integral of the queue's length over time, in packet nanoseconds.
-    area: u128,
-    max_packets: usize,
+/// What a link has counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    arrived: u64,
     drops: u64,
     impaired: u64,
+    duplicated: u64,
     forwarded_packets: u64,
     forwarded_bytes: u64,
 }
 
+/// Counters of one link, and the exact mean, deviation and maximum of its queue,
+/// since measuring started: at the start of the simulation, or when
+/// [`start_measuring`](crate::Simulation::start_measuring) was called last.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    /// When measuring started.
+    start: Time,
+    backlog: Backlog,
+    since: Time,
+    /// Integral of the queue's length over time, in packet nanoseconds.
+    area: u128,
+    /// Integral of its square, in packet² nanoseconds.
+    square_area: u128,
+    max_packets: usize,
+    /// Since the start of the simulation.
+    total: Counters,
+    /// What `total` was when measuring started.
+    before: Counters,
+}
+
 impl Meter {
+    /// Measures from `now` on.
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.start = now;
+        self.since = now;
+        self.area = 0;
+        self.square_area = 0;
+        self.max_packets = self.backlog.packets;
+        self.before = self.total;
+    }
+
     /// The queue has this length from `now` on.
     pub(crate) fn record(&mut self, backlog: Backlog, now: Time) {
-        self.area += self.area_since(now);
+        let area = self.area_since(now);
+        self.area += area;
+        self.square_area += area * self.backlog.packets as u128;
         self.since = now;
         self.backlog = backlog;
         self.max_packets = self.max_packets.max(backlog.packets);
@@ -39,17 +68,31 @@ impl Meter {
         self.backlog.packets as u128 * (now - self.since).as_nanos()
     }
 
+    pub(crate) fn count_arrival(&mut self) {
+        self.total.arrived += 1;
+    }
+
     pub(crate) fn count_drops(&mut self, packets: usize) {
-        self.drops += packets as u64;
+        self.total.drops += packets as u64;
     }
 
     pub(crate) fn count_impaired(&mut self) {
-        self.impaired += 1;
+        self.total.impaired += 1;
+    }
+
+    pub(crate) fn count_duplicated(&mut self) {
+        self.total.duplicated += 1;
     }
 
     pub(crate) fn count_forwarded(&mut self, bytes: u64) {
-        self.forwarded_packets += 1;
-        self.forwarded_bytes += bytes;
+        self.total.forwarded_packets += 1;
+        self.total.forwarded_bytes += bytes;
+    }
+
+    /// When measuring started.
+    #[must_use]
+    pub fn start(&self) -> Time {
+        self.start
     }
 
     /// The queue's length now.
@@ -59,14 +102,39 @@ impl Meter {
     }
 
     /// Time-weighted mean of the queue's length in packets, the one in service
-    /// included, from the start of the simulation to `now`; 0 at the start.
+    /// included, until `now`; 0 when no time has passed.
     #[must_use]
     pub fn mean_packets(&self, now: Time) -> f64 {
-        let elapsed = now.as_nanos();
-        if elapsed == 0 {
-            return 0.0;
+        self.per_time(self.area + self.area_since(now), now)
+    }
+
+    /// Time-weighted standard deviation of the queue's length in packets, the one
+    /// in service included, until `now`.
+    #[must_use]
+    pub fn deviation_packets(&self, now: Time) -> f64 {
+        let square_area = self.square_area + self.area_since(now) * self.backlog.packets as u128;
+        let mean = self.mean_packets(now);
+        let variance = self.per_time(square_area, now) - mean * mean;
+        variance.max(0.0).sqrt()
+    }
+
+    fn per_time(&self, area: u128, now: Time) -> f64 {
+        match (now - self.start).as_nanos() {
+            0 => 0.0,
+            elapsed => area as f64 / elapsed as f64,
         }
-        (self.area + self.area_since(now)) as f64 / elapsed as f64
+    }
+
+    /// Mean time from a packet's arrival at the queue until it has been sent,
+    /// until `now`, by Little's law: the mean length of the queue over the rate
+    /// at which packets leave it. None before a packet has been sent.
+    #[must_use]
+    pub fn mean_delay(&self, now: Time) -> Option<Duration> {
+        let area = self.area + self.area_since(now);
+        let nanoseconds = area.checked_div(u128::from(self.forwarded_packets()))?;
+        Some(Duration::from_nanos(
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX),
+        ))
     }
 
     /// The longest the queue has been, in packets, the one in service included.
@@ -75,28 +143,40 @@ impl Meter {
         self.max_packets
     }
 
+    /// Packets that came to the queue, those that it dropped included.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.total.arrived - self.before.arrived
+    }
+
     /// Packets that the queue dropped.
     #[must_use]
     pub fn drops(&self) -> u64 {
-        self.drops
+        self.total.drops - self.before.drops
     }
 
     /// Packets that an impairment lost at the entrance.
     #[must_use]
     pub fn impaired(&self) -> u64 {
-        self.impaired
+        self.total.impaired - self.before.impaired
+    }
+
+    /// Packets that an impairment duplicated at the entrance.
+    #[must_use]
+    pub fn duplicated(&self) -> u64 {
+        self.total.duplicated - self.before.duplicated
     }
 
     /// Packets sent to the end.
     #[must_use]
     pub fn forwarded_packets(&self) -> u64 {
-        self.forwarded_packets
+        self.total.forwarded_packets - self.before.forwarded_packets
     }
 
     /// Bytes on the wire of the packets sent to the end.
     #[must_use]
     pub fn forwarded_bytes(&self) -> u64 {
-        self.forwarded_bytes
+        self.total.forwarded_bytes - self.before.forwarded_bytes
     }
 }
 
@@ -107,7 +187,7 @@ pub struct Sample {
     pub time: Time,
     /// The queue's length after everything that happened until then.
     pub backlog: Backlog,
-    /// Packets dropped until then.
+    /// Packets dropped from the start of the simulation until then.
     pub drops: u64,
 }
 
@@ -137,10 +217,15 @@ impl Sampler {
             self.samples.push(Sample {
                 time: self.next,
                 backlog: meter.backlog(),
-                drops: meter.drops(),
+                drops: meter.total.drops,
             });
             self.next = self.next + self.every;
         }
+    }
+
+    /// When the next sample is taken.
+    pub(crate) fn next(&self) -> Time {
+        self.next
     }
 
     pub(crate) fn samples(&self) -> &[Sample] {
@@ -172,6 +257,34 @@ mod tests {
         // 10 ms of 0, 10 ms of 4, 20 ms of 1.
         assert_eq!(meter.mean_packets(at(40)), 1.5);
         assert_eq!(meter.max_packets(), 4);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_time_measured() {
+        // From 10 ms: 10 ms of 4, 20 ms of 1, 10 ms of 7.
+        let lengths = [(5, 9), (10, 4), (20, 1), (40, 7)];
+        let mut meter = Meter::default();
+        for (number, (time, packets)) in lengths.into_iter().enumerate() {
+            if number == 1 {
+                meter.count_drops(3);
+                meter.count_forwarded(1000);
+                meter.restart(at(10));
+            }
+            meter.record(backlog(packets), at(time));
+        }
+        let now = at(50);
+        let values = [4.0_f64, 1.0, 1.0, 7.0];
+        let mean = values.iter().sum::<f64>() / 4.0;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 4.0;
+        assert_eq!(meter.mean_packets(now), mean);
+        assert!((meter.deviation_packets(now) - variance.sqrt()).abs() < 1e-9);
+        assert_eq!((meter.max_packets(), meter.drops()), (9, 0));
+        assert_eq!(meter.mean_delay(now), None);
+        for _ in 0..13 {
+            meter.count_forwarded(100);
+        }
+        // 130 packet milliseconds.
+        assert_eq!(meter.mean_delay(now), Some(Duration::from_millis(10)));
     }
 
     #[test]

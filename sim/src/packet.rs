@@ -22,6 +22,23 @@ impl Side {
     }
 }
 
+/// What a packet's header says about explicit congestion notification
+/// (RFC 3168 §5).
+///
+/// NOTE: quiche 0.30 neither asks for marks nor reads them. A flow may send
+/// packets that allow them ([`Flow::ecn`](crate::Flow::ecn)); the marks are
+/// counted where they are made, and no sender reacts to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// The packet does not allow marks.
+    #[default]
+    NotCapable,
+    /// It allows them: ECT(0).
+    Capable,
+    /// It has met congestion: CE.
+    Marked,
+}
+
 /// A UDP datagram under way. It is cheap to move.
 #[derive(Clone, Debug)]
 pub struct Packet(Box<Datagram>);
@@ -33,6 +50,8 @@ struct Datagram {
     /// Links of its route that it has left behind.
     hop: usize,
     sequence: u64,
+    ecn: Ecn,
+    corrupted: bool,
     /// The UDP payload and then room for longer ones: packets are used again.
     buffer: Vec<u8>,
     length: usize,
@@ -48,6 +67,8 @@ impl Packet {
             to,
             hop: 0,
             sequence,
+            ecn: Ecn::NotCapable,
+            corrupted: false,
             length: payload.len(),
             buffer: payload,
         }))
@@ -60,6 +81,45 @@ impl Packet {
         self.0.to = to;
         self.0.hop = 0;
         self.0.sequence = sequence;
+        self.0.ecn = Ecn::NotCapable;
+        self.0.corrupted = false;
+    }
+
+    /// What its header says about congestion notification.
+    #[must_use]
+    pub fn ecn(&self) -> Ecn {
+        self.0.ecn
+    }
+
+    /// The packet allows marks.
+    pub fn allow_marks(&mut self) {
+        self.0.ecn = Ecn::Capable;
+    }
+
+    /// Marks the packet if it allows marks; says whether it is marked now.
+    pub fn mark(&mut self) -> bool {
+        match self.0.ecn {
+            Ecn::NotCapable => false,
+            Ecn::Capable | Ecn::Marked => {
+                self.0.ecn = Ecn::Marked;
+                true
+            }
+        }
+    }
+
+    /// Changes bit number `bit` of the payload, counted modulo its length.
+    pub(crate) fn corrupt(&mut self, bit: usize) {
+        self.0.corrupted = true;
+        let payload = self.payload_mut();
+        if !payload.is_empty() {
+            let bit = bit % (8 * payload.len());
+            payload[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    /// Whether its payload has been changed.
+    pub(crate) fn is_corrupted(&self) -> bool {
+        self.0.corrupted
     }
 
     /// The flow it belongs to.

@@ -9,7 +9,11 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// A part's stream of random numbers.
 pub type Random = Xoshiro256PlusPlus;
 
-/// The stream of part number `part` under the simulation's `seed`.
+/// The first part that belongs to a link of an experiment's network; flows come
+/// before.
+pub const LINK_PARTS: u64 = 1 << 31;
+
+/// The stream of part number `part`, below 2^32, under the simulation's `seed`.
 #[must_use]
 pub fn stream(seed: u64, part: u64) -> Random {
     let seed = SplitMix64::seed_from_u64(seed).next_u64();

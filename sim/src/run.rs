@@ -315,7 +315,7 @@ impl Job {
         }
 
         self.write_record(directory, &simulation, path.bottleneck)?;
-        write_queue(directory, &simulation)?;
+        write_queue(directory, &simulation, path.bottleneck)?;
         drop(simulation);
         for (file, failure) in traces {
             failure.check().map_err(cannot_write(&file))?;
@@ -380,12 +380,16 @@ impl Job {
 }
 
 /// Writes the table of the bottleneck's queue.
-fn write_queue(directory: &Path, simulation: &Simulation) -> Result<(), RunError> {
+fn write_queue(
+    directory: &Path,
+    simulation: &Simulation,
+    bottleneck: LinkId,
+) -> Result<(), RunError> {
     let file = directory.join(QUEUE_FILE_NAME);
     let write = || -> io::Result<()> {
         let mut table = BufWriter::new(File::create(&file)?);
         writeln!(table, "time_s,packets,bytes,drops")?;
-        for sample in simulation.samples() {
+        for sample in simulation.samples(bottleneck) {
             writeln!(
                 table,
                 "{},{},{},{}",

@@ -61,13 +61,51 @@ impl Topology {
     pub fn add_route(&mut self, route: Route) {
         self.routes.push(route);
     }
+
+    /// Adds the route of the next flow from its hosts' side: over `inner`, with
+    /// the hosts' own links at both ends if there is `access`. The server takes a
+    /// random time per packet if there is `jitter`.
+    pub fn add_hosts(&mut self, inner: Route, access: Option<Access>, jitter: Option<Jitter>) {
+        let Some(Access { rate, delay }) = access else {
+            let mut route = inner;
+            if let Some(jitter) = jitter {
+                let host = Link::host_line(Rate::MAX, Duration::ZERO, jitter);
+                route.to_client.insert(0, self.add_link(host));
+            }
+            return self.add_route(route);
+        };
+        let from_server = match jitter {
+            Some(jitter) => Link::host_line(rate, delay, jitter),
+            None => Link::line(rate, delay),
+        };
+        let mut around = |first: Link, inner: Vec<LinkId>| {
+            let mut links = vec![self.add_link(first)];
+            links.extend(inner);
+            links.push(self.add_link(Link::line(rate, delay)));
+            links
+        };
+        let route = Route {
+            to_client: around(from_server, inner.to_client),
+            to_server: around(Link::line(rate, delay), inner.to_server),
+        };
+        self.add_route(route);
+    }
+}
+
+/// The links between a flow's hosts and the network that it shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Their rate.
+    pub rate: Rate,
+    /// Their propagation delay, one way, at both sides.
+    pub delay: Duration,
 }
 
 /// The longest time that a host takes per packet by default.
 pub const DEFAULT_HOST_JITTER: Duration = Duration::from_micros(120);
 
 /// The part of the round trip that each access link carries one way by default.
-const ACCESS_SHARE: u32 = 100;
+pub(crate) const DEFAULT_ACCESS_SHARE: u32 = 100;
 
 /// One bottleneck that all flows share, and access links at both sides.
 ///
@@ -129,7 +167,7 @@ impl Dumbbell {
             reverse_rate: rate,
             reverse_buffer: Buffer::Packets(NonZeroU64::MIN.saturating_add(999)),
             access_rate: Rate::GIGABIT.max(rate.saturating_mul(2)),
-            access_delay: rtt / ACCESS_SHARE,
+            access_delay: rtt / DEFAULT_ACCESS_SHARE,
             host_jitter: DEFAULT_HOST_JITTER,
             impairments: Vec::new(),
             reverse_impairments: Vec::new(),
@@ -154,32 +192,20 @@ impl Dumbbell {
             self.reverse_buffer,
             self.reverse_impairments,
         ));
-        let line = || Link::line(self.access_rate, self.access_delay);
+        let access = Access {
+            rate: self.access_rate,
+            delay: self.access_delay,
+        };
         for flow in 0..flows {
-            let from_server = match self.host_jitter {
-                Duration::ZERO => line(),
-                max => Link::host_line(
-                    self.access_rate,
-                    self.access_delay,
-                    Jitter {
-                        max,
-                        random: random::stream(seed, flow as u64),
-                    },
-                ),
+            let inner = Route {
+                to_client: vec![bottleneck],
+                to_server: vec![reverse],
             };
-            let route = Route {
-                to_client: vec![
-                    topology.add_link(from_server),
-                    bottleneck,
-                    topology.add_link(line()),
-                ],
-                to_server: vec![
-                    topology.add_link(line()),
-                    reverse,
-                    topology.add_link(line()),
-                ],
-            };
-            topology.add_route(route);
+            let jitter = (!self.host_jitter.is_zero()).then(|| Jitter {
+                max: self.host_jitter,
+                random: random::stream(seed, flow as u64),
+            });
+            topology.add_hosts(inner, Some(access), jitter);
         }
         DumbbellTopology {
             topology,

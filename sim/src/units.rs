@@ -245,6 +245,9 @@ impl Rate {
 
     const MOST_BPS: u64 = 1_000_000_000_000_000_000;
 
+    /// 10^18 bit/s: an infinitely fast link, as far as packets go.
+    pub const MAX: Rate = Rate(NonZeroU64::new(Rate::MOST_BPS).expect("not zero"));
+
     /// The rate of `bits` per second; a fraction of a bit is rounded.
     ///
     /// # Errors

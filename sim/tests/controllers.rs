@@ -249,7 +249,7 @@ struct LoseOne {
 }
 
 impl Impairment for LoseOne {
-    fn decide(&mut self, _packet: &Packet, now: Time) -> Fate {
+    fn decide(&mut self, _packet: &mut Packet, now: Time) -> Fate {
         let now = Duration::from(now);
         if now < self.after || self.lost_at.get().is_some() {
             return Fate::Pass;

@@ -1,9 +1,13 @@
 //! The network of an experiment's file: links between named nodes, or the short
 //! form for a dumbbell.
 
+#[cfg(feature = "engine")]
+mod build;
 mod impairment;
 mod queue;
 
+#[cfg(feature = "engine")]
+pub use build::{BuildError, Built, PathFacts};
 pub use impairment::{
     GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, OutageSpec, ReorderSpec,
 };
@@ -152,8 +156,10 @@ link_table! {
 }
 
 link_table! {
-    /// The other direction of a link. Without a rate it is as fast, without a
-    /// queue it has room for 1000 packets, and nothing is impaired.
+    /// The other direction of a link. Without a rate or trace it is as fast, and
+    /// without a delay as long, at all times. Without a queue it has room for
+    /// 1000 packets, or never drops if there is no limit there either. Nothing is
+    /// impaired.
     ReverseSpec {
         /// Names this direction in the results; not in a dumbbell.
         pub name: Option<String>,
@@ -163,7 +169,7 @@ link_table! {
 }
 
 /// The keys that all descriptions of a link have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Conditions<'a> {
     rate: Option<LinkRate>,
     queue: Option<&'a QueueSpec>,
@@ -255,7 +261,7 @@ fn graph(links: &[LinkSpec]) -> Result<Graph, Invalid> {
         link.conditions().validate(&place)?;
         rate_or_trace(link.conditions(), &place)?;
         if let Some(reverse) = &link.reverse {
-            reverse.conditions().validate(&format!("{place}.reverse"))?;
+            reverse.validate(&format!("{place}.reverse"))?;
         }
         graph.link(&link.from, &link.to).map_err(|error| {
             let key = match error {
@@ -316,9 +322,12 @@ impl DumbbellSpec {
         let place = "dumbbell";
         self.conditions().validate(place)?;
         rate_or_trace(self.conditions(), place)?;
+        require(self.queue.is_some(), place, || {
+            "it has no queue; say how much may wait, such as queue = \"100p\"".to_owned()
+        })?;
         if let Some(reverse) = &self.reverse {
             let place = "dumbbell.reverse";
-            reverse.conditions().validate(place)?;
+            reverse.validate(place)?;
             require(reverse.name.is_none(), &format!("{place}.name"), || {
                 format!("in a dumbbell it is called \"{}\"", DUMBBELL_LINKS[1])
             })?;
@@ -334,6 +343,25 @@ impl DumbbellSpec {
                 )
             },
         )
+    }
+}
+
+impl ReverseSpec {
+    fn validate(&self, place: &str) -> Result<(), Invalid> {
+        self.conditions().validate(place)?;
+        for (number, change) in self.changes.iter().enumerate() {
+            for (key, changes, first) in [
+                ("rate", change.rate.is_some(), self.rate.is_some()),
+                ("delay", change.delay.is_some(), self.delay.is_some()),
+            ] {
+                require(
+                    first || !changes,
+                    &format!("{place}.changes[{number}].{key}"),
+                    || format!("the reverse has no {key} of its own that could change"),
+                )?;
+            }
+        }
+        Ok(())
     }
 }
 

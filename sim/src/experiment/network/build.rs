@@ -1,0 +1,533 @@
+//! Makes links and routes of an experiment's network.
+
+use super::{Conditions, DUMBBELL_LINKS, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
+use super::{LossSpec, Network, QueueSpec, ReverseSpec};
+use crate::graph::{Graph, Step};
+use crate::impairment::{
+    Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering, NotAProbability,
+    Outage, RandomLoss, Reordering,
+};
+use crate::invalid::Invalid;
+use crate::link::{Jitter, Link};
+use crate::queue::{
+    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedError,
+    RedParameters,
+};
+use crate::random::{self, LINK_PARTS, Random};
+use crate::rate_course::{RateCourse, TraceError};
+use crate::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
+use crate::units::{Buffer, LinkRate, Rate, Span, UnitError, WIRE_OVERHEAD_BYTES};
+use rand::Rng;
+use std::fs;
+use std::io;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A network as the simulator wants it.
+#[derive(Debug)]
+pub struct Built {
+    /// The links, and a route for every member of every flow, in order.
+    pub topology: Topology,
+    /// The links that are measured, by name, in the file's order.
+    pub links: Vec<(String, LinkId)>,
+    /// What the routes are like, in the same order as they are.
+    pub paths: Vec<PathFacts>,
+}
+
+/// What the path of a flow is like before anything changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathFacts {
+    /// Rate of the slowest link from sender to receiver; of a trace, the mean.
+    pub rate: Rate,
+    /// Propagation delay there and back.
+    pub round_trip: Duration,
+}
+
+/// Why a network cannot be built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The description.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// A trace that cannot be read.
+    #[error("{place}: cannot read {path}: {error}")]
+    ReadTrace {
+        /// Where in the file.
+        place: String,
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A trace that is none.
+    #[error("{place}: {path} is not a trace of Mahimahi: {error}")]
+    Trace {
+        /// Where in the file.
+        place: String,
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: TraceError,
+    },
+}
+
+/// What waits on the way back when nothing else is said.
+const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999));
+
+/// A queue that is measured and never full.
+const NO_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MAX);
+
+impl Network {
+    /// Builds the network for `flows`, whose full datagrams have a UDP payload of
+    /// `datagram_bytes`. Senders take a random time up to `host_jitter` before
+    /// every packet. `seed` determines everything random; traces lie beside the
+    /// file, in `directory`.
+    ///
+    /// # Errors
+    /// What [`validate`](Network::validate) refuses, and traces that cannot be
+    /// read.
+    pub fn build(
+        &self,
+        flows: &[FlowPlace],
+        datagram_bytes: usize,
+        host_jitter: Duration,
+        seed: u64,
+        directory: &Path,
+    ) -> Result<Built, BuildError> {
+        self.validate(flows)?;
+        let mut builder = Builder {
+            datagram_bytes,
+            host_jitter,
+            seed,
+            directory,
+            topology: Topology::new(),
+            graph: Graph::new(),
+            ways: Vec::new(),
+            links: Vec::new(),
+            paths: Vec::new(),
+        };
+        match self {
+            Network::Dumbbell(dumbbell) => builder.dumbbell(dumbbell, flows)?,
+            Network::Links(links) => builder.links(links, flows)?,
+        }
+        Ok(Built {
+            topology: builder.topology,
+            links: builder.links,
+            paths: builder.paths,
+        })
+    }
+}
+
+struct Builder<'a> {
+    datagram_bytes: usize,
+    host_jitter: Duration,
+    seed: u64,
+    directory: &'a Path,
+    topology: Topology,
+    graph: Graph,
+    /// What the links of the topology are like that belong to the graph: there
+    /// and back, in turn.
+    ways: Vec<(LinkId, PathFacts)>,
+    links: Vec<(String, LinkId)>,
+    paths: Vec<PathFacts>,
+}
+
+/// One direction of a link.
+struct Way<'a> {
+    place: &'a str,
+    /// The name under which it is measured.
+    name: Option<&'a str>,
+    own: Conditions<'a>,
+    /// Where rate and delay come from.
+    rate: Conditions<'a>,
+    delays: Conditions<'a>,
+    delay: Duration,
+    queue: QueueSpec,
+}
+
+/// The rate of a link over time.
+struct Pace {
+    /// The rate at first; of a trace, the mean.
+    rate: Rate,
+    highest: Rate,
+    course: Option<RateCourse>,
+}
+
+/// The nodes of a dumbbell.
+const DUMBBELL_NODES: [&str; 2] = ["left", "right"];
+
+impl<'a> Builder<'a> {
+    fn links(&mut self, links: &[LinkSpec], flows: &[FlowPlace]) -> Result<(), BuildError> {
+        for (number, link) in links.iter().enumerate() {
+            let place = format!("link[{number}]");
+            let delay = link.delay.duration();
+            let names = link.names();
+            let queue = link.queue.clone().unwrap_or(QueueSpec::Unlimited);
+            self.two_way(
+                &place,
+                (&link.from, &link.to),
+                names,
+                link.conditions(),
+                link.reverse.as_ref(),
+                delay,
+                queue,
+            )?;
+        }
+        for (number, flow) in flows.iter().enumerate() {
+            let ends = (flow.from.as_deref(), flow.to.as_deref());
+            let (Some(from), Some(to)) = ends else {
+                continue;
+            };
+            for _ in 0..flow.count {
+                self.route(number, from, to, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dumbbell(&mut self, spec: &DumbbellSpec, flows: &[FlowPlace]) -> Result<(), BuildError> {
+        let place = "dumbbell";
+        let rtt = spec.rtt.duration();
+        let default_delay = spec
+            .access_delay
+            .map_or(rtt / DEFAULT_ACCESS_SHARE, Span::duration);
+        let delay = (rtt / 2).saturating_sub(default_delay * 2);
+        let [left, right] = DUMBBELL_NODES;
+        let highest = self.two_way(
+            place,
+            (left, right),
+            DUMBBELL_LINKS.map(Some),
+            spec.conditions(),
+            spec.reverse.as_ref(),
+            delay,
+            spec.queue.clone().unwrap_or(QueueSpec::Unlimited),
+        )?;
+        let rate = match spec.access_rate {
+            Some(rate) => self.resolve(rate, "dumbbell.access-rate")?,
+            None => Rate::GIGABIT.max(highest.saturating_mul(2)),
+        };
+        for (number, flow) in flows.iter().enumerate() {
+            let delay = flow.access_delay.map_or(default_delay, Span::duration);
+            let access = Access { rate, delay };
+            let (from, to) = match flow.direction.unwrap_or_default() {
+                FlowDirection::Forward => (left, right),
+                FlowDirection::Reverse => (right, left),
+            };
+            for _ in 0..flow.count {
+                self.route(number, from, to, Some(access))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds both directions of a link; returns the highest rate from first node
+    /// to second.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the keys of one table, each once"
+    )]
+    fn two_way(
+        &mut self,
+        place: &str,
+        (from, to): (&str, &str),
+        names: [Option<&str>; 2],
+        there: Conditions,
+        back: Option<&ReverseSpec>,
+        delay: Duration,
+        queue: QueueSpec,
+    ) -> Result<Rate, BuildError> {
+        self.graph
+            .link(from, to)
+            .map_err(|error| Invalid::new(place, error.to_string()))?;
+        let reverse_queue = match (back.and_then(|back| back.queue.clone()), &queue) {
+            (Some(queue), _) => queue,
+            (None, QueueSpec::Unlimited) => QueueSpec::Unlimited,
+            (None, _) => QueueSpec::drop_tail(REVERSE_LIMIT),
+        };
+        let highest = self.way(Way {
+            place,
+            name: names[0],
+            own: there,
+            rate: there,
+            delays: there,
+            delay,
+            queue,
+        })?;
+        let own = back.map(ReverseSpec::conditions).unwrap_or_default();
+        let own_delay = back.and_then(|back| back.delay).map(Span::duration);
+        self.way(Way {
+            place: &format!("{place}.reverse"),
+            name: names[1],
+            own,
+            rate: if own.has_rate() { own } else { there },
+            delays: if own_delay.is_some() { own } else { there },
+            delay: own_delay.unwrap_or(delay),
+            queue: reverse_queue,
+        })?;
+        Ok(highest)
+    }
+
+    /// Adds one direction of a link; returns its highest rate.
+    fn way(&mut self, way: Way) -> Result<Rate, BuildError> {
+        let pace = self.pace(way.place, way.rate)?;
+        let mut random = Randoms::new(self.seed, self.ways.len());
+        let mut link = match &way.queue {
+            QueueSpec::Unlimited if way.name.is_none() => Link::line(pace.rate, way.delay),
+            queue => {
+                let queue = self.queue(way.place, queue, pace.rate, &mut random)?;
+                Link::queued(pace.rate, way.delay, queue)
+            }
+        };
+        if let Some(course) = pace.course {
+            link = link.with_rate_course(course);
+        }
+        let delays: Vec<_> = way
+            .delays
+            .changes
+            .iter()
+            .filter_map(|change| Some((change.at.duration(), change.delay?.duration())))
+            .collect();
+        if !delays.is_empty() {
+            link = link.with_delays(&delays);
+        }
+        if way.own.keep_order.unwrap_or(false) {
+            link = link.in_order();
+        }
+        let impairments = impairments(way.own, &mut random)
+            .map_err(|error| Invalid::new(way.place, error.to_string()))?;
+        link = impairments.into_iter().fold(link, Link::with_impairment);
+        let id = self.topology.add_link(link);
+        self.links
+            .extend(way.name.map(|name| (name.to_owned(), id)));
+        let facts = PathFacts {
+            rate: pace.rate,
+            round_trip: way.delay,
+        };
+        self.ways.push((id, facts));
+        Ok(pace.highest)
+    }
+
+    fn resolve(&self, rate: LinkRate, place: &str) -> Result<Rate, Invalid> {
+        let resolved = rate.resolve(self.datagram_bytes);
+        resolved.map_err(|error: UnitError| Invalid::new(place, error.to_string()))
+    }
+
+    fn pace(&self, place: &str, conditions: Conditions) -> Result<Pace, BuildError> {
+        if let Some(trace) = conditions.trace {
+            let path = self.directory.join(trace);
+            let place = || format!("{place}.trace");
+            let text = fs::read_to_string(&path).map_err(|error| BuildError::ReadTrace {
+                place: place(),
+                path: path.clone(),
+                error,
+            })?;
+            let course = RateCourse::mahimahi(&text).map_err(|error| BuildError::Trace {
+                place: place(),
+                path,
+                error,
+            })?;
+            return Ok(Pace {
+                rate: course.typical_rate(),
+                highest: course.highest_rate(),
+                course: Some(course),
+            });
+        }
+        let missing = || Invalid::new(place, "it has neither a rate nor a trace");
+        let rate = self.resolve(
+            conditions.rate.ok_or_else(missing)?,
+            &format!("{place}.rate"),
+        )?;
+        let mut changes = Vec::new();
+        for (number, change) in conditions.changes.iter().enumerate() {
+            if let Some(rate) = change.rate {
+                let place = format!("{place}.changes[{number}].rate");
+                changes.push((change.at.duration(), self.resolve(rate, &place)?));
+            }
+        }
+        let highest = changes.iter().map(|&(_, rate)| rate).fold(rate, Rate::max);
+        let course = (!changes.is_empty()).then(|| RateCourse::changing(rate, &changes));
+        Ok(Pace {
+            rate,
+            highest,
+            course,
+        })
+    }
+
+    fn queue(
+        &self,
+        place: &str,
+        queue: &QueueSpec,
+        rate: Rate,
+        random: &mut Randoms,
+    ) -> Result<Box<dyn Queue>, Invalid> {
+        let full_packet = NonZeroU64::new((self.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64);
+        Ok(match queue {
+            QueueSpec::Unlimited => Box::new(DropTail::new(NO_LIMIT)),
+            QueueSpec::DropTail(spec) => Box::new(DropTail::new(spec.limit)),
+            QueueSpec::Red(spec) => {
+                let parameters = RedParameters {
+                    limit: spec.limit,
+                    min: spec.min,
+                    max: spec.max,
+                    weight: spec.weight,
+                    max_probability: spec.max_p,
+                    gentle: spec.gentle,
+                    wait: spec.wait,
+                    ecn: spec.ecn,
+                    mean_packet_bytes: spec.mean_packet.or(full_packet).unwrap_or(NonZeroU64::MIN),
+                };
+                let red =
+                    Red::new(parameters, rate, random.next()).map_err(|error: RedError| {
+                        Invalid::new(format!("{place}.queue"), error.to_string())
+                    })?;
+                Box::new(red)
+            }
+            QueueSpec::Codel(spec) => Box::new(Codel::new(CodelParameters {
+                limit: spec.limit,
+                target: spec.target.duration(),
+                interval: spec.interval.duration(),
+                ecn: spec.ecn,
+            })),
+            QueueSpec::FqCodel(spec) => {
+                let parameters = FqCodelParameters {
+                    limit: spec.limit,
+                    flows: NonZeroUsize::new(spec.flows as usize).unwrap_or(NonZeroUsize::MIN),
+                    quantum: NonZeroU32::new(spec.quantum).unwrap_or(NonZeroU32::MIN),
+                    target: spec.target.duration(),
+                    interval: spec.interval.duration(),
+                    ecn: spec.ecn,
+                };
+                Box::new(FqCodel::new(parameters, random.next().next_u64()))
+            }
+        })
+    }
+
+    /// Adds the route of the next flow, which is described under number `flow`;
+    /// with `access`, its hosts have links of their own.
+    fn route(
+        &mut self,
+        flow: usize,
+        from: &str,
+        to: &str,
+        access: Option<Access>,
+    ) -> Result<(), BuildError> {
+        let steps = self
+            .graph
+            .route(from, to)
+            .map_err(|error| Invalid::new(format!("flow[{flow}]"), error.to_string()))?;
+        let there = steps.iter().map(|&step| self.ways[way(step)]);
+        let back_steps = steps.iter().rev().map(|step| Step {
+            forward: !step.forward,
+            ..*step
+        });
+        let back = back_steps.map(|step| self.ways[way(step)]);
+        let mut rate = there.clone().map(|(_, facts)| facts.rate).min();
+        let delays = there.clone().chain(back.clone());
+        let mut round_trip: Duration = delays.map(|(_, facts)| facts.round_trip).sum();
+        if let Some(access) = access {
+            rate = rate.map(|rate| rate.min(access.rate));
+            round_trip += access.delay * 4;
+        }
+        self.paths.push(PathFacts {
+            rate: rate.unwrap_or(Rate::GIGABIT),
+            round_trip,
+        });
+        let inner = Route {
+            to_client: there.map(|(id, _)| id).collect(),
+            to_server: back.map(|(id, _)| id).collect(),
+        };
+        let jitter = (!self.host_jitter.is_zero()).then(|| Jitter {
+            max: self.host_jitter,
+            random: random::stream(self.seed, self.topology.routes.len() as u64),
+        });
+        self.topology.add_hosts(inner, access, jitter);
+        Ok(())
+    }
+}
+
+/// The number of a direction among those of all links.
+fn way(step: Step) -> usize {
+    2 * step.link + usize::from(!step.forward)
+}
+
+impl Conditions<'_> {
+    /// It says something about the rate.
+    fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.trace.is_some()
+    }
+}
+
+impl QueueSpec {
+    fn drop_tail(limit: Buffer) -> QueueSpec {
+        QueueSpec::DropTail(super::DropTailSpec { limit })
+    }
+}
+
+/// Streams of random numbers for the parts of one direction of a link.
+struct Randoms {
+    seed: u64,
+    next: u64,
+}
+
+/// More parts than one direction of a link has.
+const PARTS_PER_WAY: u64 = 16;
+
+impl Randoms {
+    fn new(seed: u64, way: usize) -> Randoms {
+        let next = LINK_PARTS + PARTS_PER_WAY * way as u64;
+        Randoms { seed, next }
+    }
+
+    fn next(&mut self) -> Random {
+        let random = random::stream(self.seed, self.next);
+        self.next += 1;
+        random
+    }
+}
+
+/// The impairments at the entrance of a link: first what loses, then what changes
+/// and multiplies, then what delays.
+fn impairments(
+    conditions: Conditions,
+    random: &mut Randoms,
+) -> Result<Vec<Box<dyn Impairment>>, NotAProbability> {
+    let mut all: Vec<Box<dyn Impairment>> = Vec::new();
+    for outage in conditions.outages {
+        let outage = Outage::new(outage.from.duration(), outage.to.duration());
+        all.push(Box::new(outage));
+    }
+    match conditions.loss {
+        None => {}
+        Some(LossSpec::Uniform(loss)) => all.push(Box::new(RandomLoss::new(*loss, random.next())?)),
+        Some(LossSpec::GilbertElliott(spec)) => all.push(Box::new(GilbertElliott::new(
+            spec.p,
+            spec.r,
+            spec.good,
+            spec.bad,
+            random.next(),
+        )?)),
+        Some(LossSpec::Given(spec)) => all.push(Box::new(GivenLoss::new(spec.packets.clone()))),
+    }
+    if let Some(corrupt) = conditions.corrupt {
+        all.push(Box::new(Corruption::new(corrupt, random.next())?));
+    }
+    if let Some(duplicate) = conditions.duplicate {
+        all.push(Box::new(Duplication::new(duplicate, random.next())?));
+    }
+    if let Some(reorder) = conditions.reorder {
+        let delay = reorder.delay.duration();
+        let reordering = Reordering::new(reorder.probability, delay, random.next())?;
+        all.push(Box::new(reordering));
+    }
+    if let Some(jitter) = conditions.jitter {
+        let max = jitter.max.duration();
+        all.push(Box::new(Jittering::new(
+            max,
+            jitter.in_order,
+            random.next(),
+        )));
+    }
+    Ok(all)
+}

@@ -1,0 +1,222 @@
+//! Controlled delay: RFC 8289.
+
+use super::{Queue, fits};
+use crate::clock::Time;
+use crate::packet::Packet;
+use crate::units::Buffer;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How a [`Codel`] queue decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodelParameters {
+    /// The most that waits.
+    pub limit: Buffer,
+    /// The delay that is acceptable (RFC 8289 §4.3: 5 ms).
+    pub target: Duration,
+    /// How long the delay may exceed it (RFC 8289 §4.3: 100 ms).
+    pub interval: Duration,
+    /// Marks packets that allow it instead of dropping them.
+    pub ecn: bool,
+}
+
+/// Drops from the front while packets have waited too long for too long.
+#[derive(Debug)]
+pub struct Codel {
+    limit: Buffer,
+    law: Law,
+    state: State,
+    waiting: Timed,
+    marks: u64,
+}
+
+/// Packets in order of arrival, when they came, and their size.
+#[derive(Debug, Default)]
+pub(super) struct Timed {
+    packets: VecDeque<(Time, Packet)>,
+    pub(super) bytes: u64,
+}
+
+impl Timed {
+    pub(super) fn push(&mut self, packet: Packet, now: Time) {
+        self.bytes += packet.wire_bytes();
+        self.packets.push_back((now, packet));
+    }
+
+    /// The first packet and when it came.
+    pub(super) fn pop(&mut self) -> Option<(Time, Packet)> {
+        let first = self.packets.pop_front()?;
+        self.bytes -= first.1.wire_bytes();
+        Some(first)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+/// What is the same for all packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Law {
+    pub(super) target: Duration,
+    pub(super) interval: Duration,
+    pub(super) ecn: bool,
+    /// The largest packet yet, in bytes: with no more than that waiting, nothing
+    /// is dropped.
+    pub(super) largest_bytes: u64,
+}
+
+/// The variables of RFC 8289 §5.3.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct State {
+    /// When the delay will have exceeded the target for an interval.
+    first_above: Option<Time>,
+    drop_next: Time,
+    /// Drops since dropping began, which set the distance to the next.
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+/// What dequeuing has dropped or marked.
+#[derive(Debug)]
+pub(super) struct Toll<'a> {
+    pub(super) dropped: &'a mut Vec<Packet>,
+    pub(super) marks: &'a mut u64,
+}
+
+impl Law {
+    /// RFC 8289 §5.6: after so many drops the next one follows `interval` / √count
+    /// later.
+    fn next_drop(&self, after: Time, count: u32) -> Time {
+        after + self.interval.div_f64(f64::from(count.max(1)).sqrt())
+    }
+
+    /// Marks `packet`, if this is to be and it allows it.
+    fn mark(&self, packet: &mut Packet, toll: &mut Toll) -> bool {
+        let marked = self.ecn && packet.mark();
+        *toll.marks += u64::from(marked);
+        marked
+    }
+}
+
+impl State {
+    /// The packet to send next (RFC 8289 §5.5).
+    pub(super) fn dequeue(
+        &mut self,
+        law: &Law,
+        waiting: &mut Timed,
+        now: Time,
+        toll: &mut Toll,
+    ) -> Option<Packet> {
+        let (mut packet, mut may_drop) = self.next(law, waiting, now)?;
+        if self.dropping {
+            self.dropping = may_drop;
+            while self.dropping && now >= self.drop_next {
+                self.count = self.count.saturating_add(1);
+                if law.mark(&mut packet, toll) {
+                    self.drop_next = law.next_drop(self.drop_next, self.count);
+                    break;
+                }
+                toll.dropped.push(packet);
+                self.dropping = false;
+                (packet, may_drop) = self.next(law, waiting, now)?;
+                if may_drop {
+                    self.dropping = true;
+                    self.drop_next = law.next_drop(self.drop_next, self.count);
+                }
+            }
+        } else if may_drop {
+            self.start_dropping(law, now);
+            if !law.mark(&mut packet, toll) {
+                toll.dropped.push(packet);
+                (packet, _) = self.next(law, waiting, now)?;
+            }
+        }
+        Some(packet)
+    }
+
+    /// Takes the rate of dropping up where it was, if that is not long ago.
+    fn start_dropping(&mut self, law: &Law, now: Time) {
+        self.dropping = true;
+        let delta = self.count.saturating_sub(self.last_count);
+        let recent = now < self.drop_next + law.interval * 16;
+        self.count = match delta > 1 && recent {
+            true => delta,
+            false => 1,
+        };
+        self.drop_next = law.next_drop(now, self.count);
+        self.last_count = self.count;
+    }
+
+    /// The first packet, and whether its delay is reason to drop it.
+    fn next(&mut self, law: &Law, waiting: &mut Timed, now: Time) -> Option<(Packet, bool)> {
+        let Some((came, packet)) = waiting.pop() else {
+            self.first_above = None;
+            self.dropping = false;
+            return None;
+        };
+        if now - came < law.target || waiting.bytes <= law.largest_bytes {
+            self.first_above = None;
+            return Some((packet, false));
+        }
+        let may_drop = match self.first_above {
+            Some(time) => now >= time,
+            None => {
+                self.first_above = Some(now + law.interval);
+                false
+            }
+        };
+        Some((packet, may_drop))
+    }
+}
+
+impl Codel {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(parameters: CodelParameters) -> Codel {
+        Codel {
+            limit: parameters.limit,
+            law: Law {
+                target: parameters.target,
+                interval: parameters.interval,
+                ecn: parameters.ecn,
+                largest_bytes: 0,
+            },
+            state: State::default(),
+            waiting: Timed::default(),
+            marks: 0,
+        }
+    }
+}
+
+impl Queue for Codel {
+    fn enqueue(&mut self, packet: Packet, now: Time, link_idle: bool, dropped: &mut Vec<Packet>) {
+        let waiting = &self.waiting;
+        if link_idle || fits(self.limit, waiting.len(), waiting.bytes, &packet) {
+            self.law.largest_bytes = self.law.largest_bytes.max(packet.wire_bytes());
+            self.waiting.push(packet, now);
+        } else {
+            dropped.push(packet);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Packet>) -> Option<Packet> {
+        let marks = &mut self.marks;
+        let mut toll = Toll { dropped, marks };
+        self.state
+            .dequeue(&self.law, &mut self.waiting, now, &mut toll)
+    }
+
+    fn packets(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.waiting.bytes
+    }
+
+    fn marks(&self) -> u64 {
+        self.marks
+    }
+}

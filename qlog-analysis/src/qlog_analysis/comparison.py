@@ -6,7 +6,6 @@ DIR/runs/<group>/<run>/flow-<n>.server.sqlog   the sender's trace
 DIR/runs/<group>/<run>/queue.csv               the bottleneck's queue over time
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from qlog_analysis.errors import LayoutError
+from qlog_analysis.json_fields import Fields, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,83 +110,13 @@ class Comparison:
     claims: tuple[Claim, ...]
 
 
-class _Reader:
-    """Takes values out of a JSON object; errors name the file and the key."""
-
-    def __init__(self, where: str, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise LayoutError(f"{where}: an object is wanted, not {_brief(value)}")
-        self.where = where
-        self.raw: dict[str, Any] = value
-
-    def _get(self, key: str, what: str, kinds: type | tuple[type, ...]) -> Any:
-        if key not in self.raw:
-            raise LayoutError(f"{self.where}: {key} is missing ({what} is wanted)")
-        value = self.raw[key]
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise LayoutError(f"{self.where}: {key} must be {what}, not {_brief(value)}")
-        return value
-
-    def text(self, key: str) -> str:
-        return str(self._get(key, "a string", str))
-
-    def name(self, key: str) -> str:
-        """A string that is also the name of a directory."""
-        value = self.text(key)
-        if value in {"", ".", ".."} or "/" in value or "\\" in value:
-            raise LayoutError(f"{self.where}: {key} must be a plain name, not {value!r}")
-        return value
-
-    def number(self, key: str, above: float | None = None) -> float:
-        value = float(self._get(key, "a number", (int, float)))
-        if above is not None and not value > above:
-            raise LayoutError(f"{self.where}: {key} must be more than {above:g}, not {value:g}")
-        return value
-
-    def count(self, key: str, least: int = 0) -> int:
-        value = int(self._get(key, "an integer", int))
-        if value < least:
-            raise LayoutError(f"{self.where}: {key} must be {least} or more, not {value}")
-        return value
-
-    def optional(self, key: str) -> float | None:
-        return None if self.raw.get(key) is None else self.number(key)
-
-    def object(self, key: str) -> "_Reader":
-        return _Reader(f"{self.where}: {key}", self._get(key, "an object", dict))
-
-    def objects(self, key: str) -> list["_Reader"]:
-        values = self._get(key, "a list", list)
-        return [_Reader(f"{self.where}: {key}[{i}]", value) for i, value in enumerate(values)]
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _read_json(path: Path) -> _Reader:
-    try:
-        return _Reader(str(path), json.loads(path.read_bytes(), parse_constant=_refuse))
-    except FileNotFoundError as error:
-        raise LayoutError(f"{path}: no such file; the directory of a comparison has one") from error
-    except OSError as error:
-        raise LayoutError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise LayoutError(f"{path}: not JSON: {error}") from error
-
-
 def read_comparison(directory: Path) -> Comparison:
     """Reads a comparison's description and what its runs reported.
 
     Raises:
         LayoutError: a file is missing, or lacks a value, or has one that makes no sense.
     """
-    top = _read_json(directory / "comparison.json")
+    top = read_json(directory / "comparison.json", "the directory of a comparison")
     groups = tuple(_group(directory, group) for group in top.objects("groups"))
     if not groups or not all(group.runs for group in groups):
         raise LayoutError(f"{top.where}: at least one group, and one run in each, is wanted")
@@ -209,7 +139,7 @@ def read_comparison(directory: Path) -> Comparison:
     )
 
 
-def _group(directory: Path, group: _Reader) -> Group:
+def _group(directory: Path, group: Fields) -> Group:
     group_id = group.name("id")
     scenario = group.object("scenario")
     buffer = scenario.object("buffer")
@@ -232,7 +162,7 @@ def _group(directory: Path, group: _Reader) -> Group:
 
 
 def _run(directory: Path) -> Run:
-    run = _read_json(directory / "run.json")
+    run = read_json(directory / "run.json", "the directory of a comparison")
     bottleneck = run.object("bottleneck")
     parameters = run.object("parameters").raw if run.raw.get("parameters") is not None else None
     return Run(

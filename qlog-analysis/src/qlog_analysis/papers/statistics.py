@@ -1,0 +1,81 @@
+"""Means and ratios of few samples, with 95 % intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value and its 95 % interval; a bound is None where the samples set none.
+
+    Attributes:
+        value: the estimate.
+        low: the interval's lower end.
+        high: its upper end.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def mean(samples: Sequence[float]) -> Interval:
+    """The mean with Student's interval; none from a single sample."""
+    value = float(np.mean(samples))
+    if len(samples) < 2:
+        return Interval(value)
+    half = t_quantile(len(samples) - 1) * float(np.std(samples, ddof=1)) / math.sqrt(len(samples))
+    return Interval(value, value - half, value + half)
+
+
+def ratio_of_means(numerators: Sequence[float], denominators: Sequence[float]) -> Interval | None:
+    """The ratio of the means of paired samples with Fieller's interval; None over zero.
+
+    The interval holds all ratios r for which the mean of a − r·b is not distinguishable from
+    zero (Fieller 1954). Where the mean of the denominators is itself not distinguishable from
+    zero there is no bounded interval, and so none is given.
+    """
+    a, b = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    if mean_b == 0:
+        return None
+    value = mean_a / mean_b
+    if len(a) < 2:
+        return Interval(value)
+    covariance = np.cov(a, b, ddof=1) * t_quantile(len(a) - 1) ** 2 / len(a)
+    square = mean_b**2 - float(covariance[1, 1])
+    middle = mean_a * mean_b - float(covariance[0, 1])
+    constant = mean_a**2 - float(covariance[0, 0])
+    if square <= 0:
+        return Interval(value)
+    spread = math.sqrt(max(0.0, middle**2 - square * constant))
+    return Interval(value, (middle - spread) / square, (middle + spread) / square)
+
+
+def t_quantile(degrees: int) -> float:
+    """Student's t that |t| exceeds with probability 5 %, by bisection of its distribution."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        if _within(angle, degrees) < CONFIDENCE:
+            low = angle
+        else:
+            high = angle
+    return math.sqrt(degrees) * math.tan(low)
+
+
+def _within(angle: float, degrees: int) -> float:
+    """P(|t| < √n·tan θ) with n degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    sine, square = math.sin(angle), math.cos(angle) ** 2
+    odd = degrees % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for n in range(1 + odd, degrees, 2):
+        total += term
+        term *= n / (n + 1) * square
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total

@@ -1,0 +1,204 @@
+"""Writes results of experiments as the simulator does, with known answers."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from synthetic import write_json
+
+Axes = dict[str, str]
+
+
+@dataclass
+class Lab:
+    """Collects rows of results.parquet and writes an experiment's directory."""
+
+    name: str
+    axes: dict[str, list[str]]
+    seeds: int = 3
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    series: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    content: dict[str, Any] = field(default_factory=dict)
+
+    def points(self) -> list[Axes]:
+        return [
+            dict(zip(self.axes, values, strict=True))
+            for values in itertools.product(*self.axes.values())
+        ]
+
+    def measure(
+        self,
+        subject: str,
+        metric: str,
+        value: Callable[[Axes, int], float | None],
+        cc: Callable[[Axes], str] = lambda _: "",
+        **more: Any,
+    ) -> None:
+        """A value for each point and seed; none where it is None."""
+        for number, axes in enumerate(self.points()):
+            for seed in range(1, self.seeds + 1):
+                measured = value(axes, seed)
+                if measured is not None:
+                    self.row(number, seed, subject, metric, measured, cc=cc(axes), **more)
+
+    def row(
+        self, point: int, seed: int, subject: str, metric: str, value: float, **more: Any
+    ) -> None:
+        axes = self.points()[point]
+        self.rows.append(
+            {
+                "experiment": self.name,
+                "point": point,
+                "seed": seed,
+                **axes,
+                **{f"{axis}_value": number(text) for axis, text in axes.items() if number(text)},
+                "subject": subject,
+                "index": 0,
+                "cc": "",
+                "background": False,
+                "metric": metric,
+                "unit": "",
+                "value": value,
+                **more,
+            }
+        )
+
+    def fail(self, point: int, seed: int, reason: str) -> None:
+        """A run that ended without results."""
+        self.rows = [row for row in self.rows if (row["point"], row["seed"]) != (point, seed)]
+        self.row(point, seed, "run", "failed", 1.0)
+        self.failures.append({"point": point, "seed": seed, "reason": reason})
+
+    def save(self, directory: Path) -> Path:
+        where = directory / self.name
+        write_json(where / "experiment.json", self.describe())
+        pl.DataFrame(self.rows, infer_schema_length=None).write_parquet(where / "results.parquet")
+        if self.series:
+            pl.DataFrame(self.series).write_parquet(where / "series.parquet")
+        if self.failures:
+            write_json(where / "failures.json", self.failures)
+        return where
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": f"Title of <{self.name}>",
+            "source": "001 §3",
+            "about": "What is shown.",
+            "command": f"cargo xtask papers {self.name}",
+            "packet-bytes": 1313,
+            "seeds": self.seeds,
+            "axes": [{"name": name, "values": values} for name, values in self.axes.items()],
+            "points": [{"point": n, "axes": axes} for n, axes in enumerate(self.points())],
+            "runs": [{"id": run, "title": run.title()} for run in self.axes.get("run", [])],
+            "tables": [],
+            "plots": [],
+            "claims": [],
+            **self.content,
+        }
+
+
+def number(text: str) -> float | None:
+    """The value of an axis in base units."""
+    for unit, scale in (("ms", 1e-3), ("s", 1.0), ("p", 1.0), ("", 1.0)):
+        try:
+            return float(text.removesuffix(unit)) * scale
+        except ValueError:
+            continue
+    return None
+
+
+def claim(name: str, metric: str, subject: str, where: Mapping[str, Any], **more: Any) -> Any:
+    return {
+        "id": name,
+        "title": f"Claim {name}",
+        "paper": 1.0,
+        "low": 0.9,
+        "high": 1.1,
+        "unit": "packets",
+        "source": "001, Table 3",
+        "robust": True,
+        "value": {"metric": metric, "subject": subject, "where": dict(where)},
+        **more,
+    }
+
+
+X = {"1ms": 1.0, "13ms": 13.0, "22ms": 22.0}
+
+
+def fairness(seeds: int = 3) -> Lab:
+    """Two flows of 2x and x packets, over x; Vegas loses none, Reno 7, and seeds differ by 1."""
+    lab = Lab("001-fairness", {"x": list(X), "run": ["vegas", "reno"]}, seeds)
+
+    def controller(axes: Axes) -> str:
+        return "vegas:alpha=1" if axes["run"] == "vegas" else "reno"
+
+    lab.measure("flow/long", "received_packets", lambda axes, seed: X[axes["x"]] + seed, controller)
+    lab.measure(
+        "flow/short", "received_packets", lambda axes, seed: 2 * (X[axes["x"]] + seed), controller
+    )
+    lab.measure(
+        "flow/long", "throughput_pps", lambda axes, seed: 10 * X[axes["x"]] + seed, controller
+    )
+    lab.measure("run", "lost_packets", lambda axes, _: 0.0 if axes["run"] == "vegas" else 7.0)
+    lab.measure("link/bottleneck", "utilisation", lambda axes, _: X[axes["x"]] / 25)
+    lab.content = {
+        "tables": [
+            {
+                "title": "Packets lost",
+                "metric": "lost_packets",
+                "subject": "run",
+                "rows": "x",
+                "columns": "run",
+            },
+            {
+                "title": "At one millisecond",
+                "metrics": ["received_packets", "throughput_pps"],
+                "subject": "flow/long",
+                "rows": "metric",
+                "columns": "run",
+                "where": {"x": "1ms"},
+            },
+            {
+                "title": "Fairness",
+                "metric": "received_packets",
+                "subject": "flow/short",
+                "rows": "x",
+                "columns": "run",
+                "ratio-to": {"subject": "flow/long"},
+            },
+        ],
+        "plots": [
+            {
+                "title": "Fairness over the ratio",
+                "kind": "axis",
+                "metric": "received_packets",
+                "subject": "flow/short",
+                "x": "x",
+                "lines": "run",
+                "ratio-to": {"subject": "flow/long"},
+            }
+        ],
+        "claims": [
+            claim("001/lost", "lost_packets", "run", {"run": "vegas"}, low=0.0, high=0.0, paper=0),
+            claim(
+                "001/ratio",
+                "received_packets",
+                "flow/short",
+                {"x": "22ms"},
+                **{"ratio-to": {"subject": "flow/long"}, "low": 1.9, "high": 2.1, "note": "Flat."},
+            ),
+            claim("001/no", "lost_packets", "run", {"run": "reno"}, low=0.0, high=1.0),
+        ],
+    }
+    return lab
+
+
+def both(directory: Path, labs: Sequence[Lab]) -> Path:
+    for lab in labs:
+        lab.save(directory)
+    return directory

@@ -26,8 +26,33 @@ The table of the first group is printed.
 """
 
 
+_PAPERS = """\
+Reads the results of experiments (DIR/*/experiment.json and what gallop-sim sweep wrote beside it)
+and writes into DIR:
+
+  report.html    tables, plots, and every claim of the papers beside what was measured
+  papers.json    the claims with their verdicts, and what was run
+  papers.md      the claims as a table for each paper
+
+A claim that is not reproduced is no error. Exit code 1: a file is missing or senseless.
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code: 0, 1 on an error, 2 on wrong usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except AnalysisError as error:
+        print(f"qlog-analysis: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"qlog-analysis: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qlog-analysis",
         description="Metrics, plots and reports from qlog traces of congestion controllers.",
@@ -35,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=version("qlog-analysis"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
     command = commands.add_parser(
         "report",
         help="report on a directory of runs",
@@ -46,16 +72,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--json", type=Path, metavar="FILE", help="write what is in summary.json to FILE too"
     )
-    options = parser.parse_args(arguments)
-    try:
-        _report(options.directory, options.json)
-    except AnalysisError as error:
-        print(f"qlog-analysis: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"qlog-analysis: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
+    command.set_defaults(run=lambda options: _report(options.directory, options.json))
+
+    command = commands.add_parser(
+        "papers",
+        help="hold the papers' claims against what experiments measured",
+        description=_PAPERS,
+        epilog="example: qlog-analysis papers target/papers --json papers.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "directory", type=Path, metavar="DIR", help="the directory with those of the experiments"
+    )
+    command.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what is in papers.json to FILE too"
+    )
+    command.set_defaults(run=lambda options: _papers(options.directory, options.json))
+    return parser
 
 
 def _report(directory: Path, json_file: Path | None) -> None:
@@ -82,6 +115,24 @@ def _report(directory: Path, json_file: Path | None) -> None:
         good = sum(verdict.reproduced for verdict in results.verdicts)
         print(f"Of the papers' {len(results.verdicts)} claims {good} are reproduced.")
     print(f"Report: {html}")
+
+
+def _papers(directory: Path, json_file: Path | None) -> None:
+    from qlog_analysis.papers import report, verdicts
+
+    with _bar("reading results", " experiments") as start:
+        outcomes = verdicts.read_outcomes(directory, lambda total: _one_by_one(start(total)))
+    text = verdicts.papers_json(outcomes)
+    for path in filter(None, (directory / "papers.json", json_file)):
+        path.write_text(text, encoding="utf-8")
+    with _bar("drawing", " experiments") as start:
+        page = report.write(outcomes, directory, _one_by_one(start(len(outcomes))))
+    print(report.summary(outcomes))
+    print(f"Report: {page}")
+
+
+def _one_by_one(count: Callable[[int], None]) -> Callable[[], None]:
+    return lambda: count(1)
 
 
 @contextmanager

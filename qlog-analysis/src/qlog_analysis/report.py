@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
 from qlog_analysis.comparison import Scenario
 from qlog_analysis.definitions import BUILT_IN, BY_KEY, METRICS, NOTHING, SEVERAL_FLOWS, best
+from qlog_analysis.pages import ClaimRow, allowed, environment, number
 from qlog_analysis.plots import Plot
 from qlog_analysis.results import GroupResult, Results, Verdict
 
@@ -23,24 +22,21 @@ class Cell:
 
 def render(results: Results, plots: Sequence[Plot]) -> str:
     """The report as HTML."""
-    environment = Environment(
-        loader=PackageLoader("qlog_analysis"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     images = {plot: _data_uri(plot) for plot in plots}
-    return environment.get_template("report.html").render(
-        title=results.comparison.title,
-        command=results.comparison.command,
-        warnings=list(results.warnings()),
-        groups=[_group(group, images) for group in results.groups],
-        claims=[_claim(verdict) for verdict in results.verdicts],
-        reproduced=sum(verdict.reproduced for verdict in results.verdicts),
-        definitions=METRICS,
-        several_flows=SEVERAL_FLOWS,
-        nothing=NOTHING,
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            title=results.comparison.title,
+            command=results.comparison.command,
+            warnings=list(results.warnings()),
+            groups=[_group(group, images) for group in results.groups],
+            claims=[_claim(verdict) for verdict in results.verdicts],
+            reproduced=sum(verdict.reproduced for verdict in results.verdicts),
+            definitions=METRICS,
+            several_flows=SEVERAL_FLOWS,
+            nothing=NOTHING,
+        )
     )
 
 
@@ -108,29 +104,15 @@ def table_rows(result: GroupResult) -> list[dict[str, Any]]:
     return rows
 
 
-def _claim(verdict: Verdict) -> dict[str, Any]:
+def _claim(verdict: Verdict) -> ClaimRow:
     claim = verdict.claim
-    metric = BY_KEY[claim.metric]
-
-    def number(value: float | None) -> str:
-        return NOTHING if value is None else f"{value:.5g}"
-
-    if claim.low is not None and claim.high is not None:
-        allowed = f"{number(claim.low)} to {number(claim.high)}"
-    elif claim.low is not None:
-        allowed = f"at least {number(claim.low)}"
-    elif claim.high is not None:
-        allowed = f"at most {number(claim.high)}"
-    else:
-        allowed = "any"
-    return {
-        "title": claim.raw.get("title") or metric.label,
-        "run": claim.run,
-        "source": claim.raw.get("source") or "",
-        "unit": claim.raw.get("unit") or "",
-        "paper": number(claim.raw.get("paper")),
-        "measured": number(verdict.measured),
-        "allowed": allowed,
-        "reproduced": verdict.reproduced,
-        "note": claim.raw.get("note") or "",
-    }
+    return ClaimRow(
+        title=claim.raw.get("title") or BY_KEY[claim.metric].label,
+        source=" · ".join(filter(None, (claim.run, claim.raw.get("source")))),
+        status="reproduced" if verdict.reproduced else "not reproduced",
+        paper=number(claim.raw.get("paper")),
+        measured=number(verdict.measured),
+        allowed=allowed(claim.low, claim.high),
+        unit=claim.raw.get("unit") or "",
+        note=claim.raw.get("note") or "",
+    )

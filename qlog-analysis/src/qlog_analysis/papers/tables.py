@@ -1,0 +1,216 @@
+"""The tables of an experiment, filled with what was measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qlog_analysis.definitions import NOTHING, Metric, best
+from qlog_analysis.papers import controllers
+from qlog_analysis.papers.estimates import Estimate, estimate
+from qlog_analysis.papers.measured import Measured, Missing
+from qlog_analysis.papers.model import RUN_AXIS, Override, Quantity, Table, Where
+from qlog_analysis.papers.quantities import half_width, metric_of, show, show_half, subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What a row or a column is called, and small print below."""
+
+    text: str
+    small: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value as text with the half-width of its interval, or the reason why there is none."""
+
+    text: str
+    half: str
+    best: bool
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table to be shown; `caption` says what the numbers are."""
+
+    title: str
+    caption: str
+    corner: str
+    columns: tuple[Heading, ...]
+    rows: tuple[tuple[Heading, tuple[Cell, ...]], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Why cells have no number, each reason once."""
+        reasons = [cell.missing for _, cells in self.rows for cell in cells if cell.missing]
+        return tuple(dict.fromkeys(reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One value of a dimension: its heading, and what it asks of a cell."""
+
+    key: str
+    heading: Heading
+    metric: str | None = None
+    subject: str | None = None
+    where: tuple[str, str] | None = None
+
+
+def fill(table: Table, measured: Measured) -> TableView:
+    """The table with its numbers; rows and columns without any point are left out."""
+    rows = _entries(table.rows, table, measured)
+    columns = _entries(table.columns, table, measured)
+    grid = [[_estimate(table, measured, row, column) for column in columns] for row in rows]
+    metrics = [
+        [metric_of(row.metric or column.metric or table.metrics[0]) for column in columns]
+        for row in rows
+    ]
+    marked = _best(table, grid, metrics)
+    cells = [
+        tuple(
+            _cell(value, 1.0 if table.ratio_to else metric.scale, is_best)
+            for value, metric, is_best in zip(values, of_row, bests, strict=True)
+        )
+        for values, of_row, bests in zip(grid, metrics, marked, strict=True)
+    ]
+    return TableView(
+        title=table.title,
+        caption=_caption(table, measured),
+        corner=_corner(table),
+        columns=tuple(column.heading for column in columns),
+        rows=tuple(zip([row.heading for row in rows], cells, strict=True)),
+        notes=tuple(controllers.notes(_controllers(table.where, measured))),
+    )
+
+
+def _entries(dimension: str, table: Table, measured: Measured) -> list[_Entry]:
+    if dimension == "metric":
+        return [_metric_entry(metric, bool(table.ratio_to)) for metric in table.metrics]
+    if dimension == "subject":
+        return [
+            _Entry(subject, Heading(subject_of(subject)), subject=subject)
+            for subject in table.subjects
+        ]
+    experiment = measured.experiment
+    there = {experiment.points[n].get(dimension) for n in experiment.points_where(table.where)}
+    values = [value for value in experiment.axes.get(dimension, ()) if value in there]
+    return [
+        _Entry(value, heading_of(dimension, value, measured), where=(dimension, value))
+        for value in values
+    ]
+
+
+def _metric_entry(key: str, ratio: bool) -> _Entry:
+    metric = metric_of(key)
+    return _Entry(key, Heading(metric.label, "" if ratio else metric.unit), metric=key)
+
+
+def heading_of(axis: str, value: str, measured: Measured) -> Heading:
+    """A value of an axis in words; of a run, which of its controllers are not the papers'."""
+    if axis != RUN_AXIS:
+        return Heading(value)
+    titles = {run.id: run.title for run in measured.experiment.runs}
+    return Heading(titles.get(value, value), controllers.label(measured.controllers.get(value, ())))
+
+
+def _estimate(table: Table, measured: Measured, row: _Entry, column: _Entry) -> Estimate:
+    where: dict[str, tuple[str, ...]] = dict(table.where)
+    for entry in (row, column):
+        if entry.where is not None:
+            where[entry.where[0]] = (entry.where[1],)
+    quantity = Quantity(
+        row.metric or column.metric or table.metrics[0],
+        row.subject or column.subject or table.subjects[0],
+        where,
+    )
+    return estimate(measured, quantity, table.ratio_to)
+
+
+def _best(
+    table: Table, grid: Sequence[Sequence[Estimate]], metrics: Sequence[Sequence[Metric]]
+) -> list[list[bool]]:
+    """Which cells hold the best of the compared controllers."""
+    none = [[False] * len(row) for row in grid]
+    if table.ratio_to is not None or RUN_AXIS not in (table.rows, table.columns):
+        return none
+    by_column = table.rows == RUN_AXIS
+    lines = list(zip(*grid, strict=True)) if by_column else grid
+    of_lines = list(zip(*metrics, strict=True)) if by_column else metrics
+    out = []
+    for line, of_line in zip(lines, of_lines, strict=True):
+        values = [None if isinstance(value, Missing) else value.value for value in line]
+        top = best(of_line[0], list(values)) if len(set(of_line)) == 1 else None
+        out.append([top is not None and value == top for value in values])
+    return [list(row) for row in zip(*out, strict=True)] if by_column else out
+
+
+def _cell(value: Estimate, scale: float, is_best: bool) -> Cell:
+    if isinstance(value, Missing):
+        return Cell(NOTHING, "", best=False, missing=value.reason)
+    half = half_width(value, scale)
+    return Cell(show(value.value * scale, half), show_half(half), is_best, "")
+
+
+def _corner(table: Table) -> str:
+    return "" if table.rows in ("metric", "subject", RUN_AXIS) else table.rows
+
+
+def _caption(table: Table, measured: Measured) -> str:
+    parts = []
+    if "metric" not in (table.rows, table.columns):
+        parts.append(describe(table.metrics[0], table.ratio_to))
+    if "subject" not in (table.rows, table.columns):
+        parts.append(_of_subject(table.subjects[0], table.ratio_to))
+    parts.append(at(table.where))
+    used = {table.rows, table.columns}
+    parts.append(over(measured, table.where, used))
+    return ". ".join(filter(None, parts)) + "."
+
+
+def describe(metric: str, ratio_to: Override | None) -> str:
+    """A metric in words, with its unit or with what it is divided by."""
+    known = metric_of(metric)
+    if ratio_to is None:
+        return f"{known.label} ({known.unit})" if known.unit else known.label
+    other = metric_of(ratio_to.metric or metric).label
+    return f"{known.label}, ratio to {_other(ratio_to, other)}"
+
+
+def _other(ratio_to: Override, metric: str) -> str:
+    words = [subject_of(ratio_to.subject)] if ratio_to.subject else []
+    words += [f"{axis} = {' or '.join(values)}" for axis, values in ratio_to.where.items()]
+    return ", ".join(words) or metric
+
+
+def _of_subject(subject: str, ratio_to: Override | None) -> str:
+    if subject == "run":
+        return ""
+    return f"Of {subject_of(subject)}" if ratio_to is None else f"{subject_of(subject)}'s"
+
+
+def at(where: Where) -> str:
+    """The values that axes are held at, in words."""
+    words = [f"{axis} = {' or '.join(values)}" for axis, values in where.items()]
+    return f"At {', '.join(words)}" if words else ""
+
+
+def over(measured: Measured, where: Where, used: set[str]) -> str:
+    """What means are taken over, in words."""
+    experiment = measured.experiment
+    points = [experiment.points[number] for number in experiment.points_where(where)]
+    loose = [
+        axis
+        for axis in experiment.axes
+        if axis not in used and len({point.get(axis) for point in points}) > 1
+    ]
+    seeds = experiment.seeds
+    words = [f"over {' and '.join(loose)}"] if loose else []
+    words += [f"over {seeds} seeds, ± 95 % interval"] if seeds > 1 else []
+    return f"Means {' and '.join(words)}" if words else "One run with seed 1"
+
+
+def _controllers(where: Where, measured: Measured) -> list[str]:
+    runs = where.get(RUN_AXIS) or tuple(measured.controllers)
+    return [name for run in runs for name in measured.controllers.get(run, ())]

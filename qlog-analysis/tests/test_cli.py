@@ -4,12 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page import Page
 from synthetic import SCENARIO, flow_entry, run_entry, steady_trace, write_comparison, write_json
 
 from qlog_analysis import plots, reduction
@@ -40,31 +39,6 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def summary(directory: Path) -> Any:
     return json.loads((directory / "summary.json").read_text())
-
-
-class Page(HTMLParser):
-    """Counts tags, and takes the text and the sources of a page."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: Counter[str] = Counter()
-        self.open: list[str] = []
-        self.sources: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        if tag not in {"meta", "img", "br"}:
-            self.open.append(tag)
-        self.sources += [value or "" for name, value in attrs if name in {"src", "href"}]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.text += data
 
 
 def test_the_summary_has_the_numbers(reported: Path) -> None:

@@ -36,12 +36,14 @@ def environment() -> Environment:
 
 
 def number(value: float | None) -> str:
-    """A claim's number with five digits."""
-    return NOTHING if value is None else f"{value:.5g}"
+    """A claim's number with five digits, never with an exponent."""
+    return NOTHING if value is None else f"{float(f'{value:.5g}'):,.15g}"
 
 
 def allowed(low: float | None, high: float | None) -> str:
     """The interval that reproduces a claim, in words."""
+    if low is not None and low == high:
+        return number(low)
     if low is not None and high is not None:
         return f"{number(low)} to {number(high)}"
     if low is not None:

@@ -158,9 +158,8 @@ def _series(measured: Measured, quantity: Quantity, point: int) -> Series:
 
 
 def _caption(plot: Plot, measured: Measured) -> str:
-    parts = [describe(plot.metric, plot.ratio_to)]
-    if plot.lines != "subject" and plot.subjects[0] != "run":
-        parts.append(f"Of {subject_of(plot.subjects[0])}")
+    subject = None if plot.lines == "subject" else plot.subjects[0]
+    parts = [describe(plot.metric, subject, plot.ratio_to)]
     parts.append(at(plot.where))
     if plot.kind == "axis":
         parts.append(over(measured, plot.where, {plot.x, plot.lines}))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from qlog_analysis.definitions import NOTHING
 from qlog_analysis.pages import ClaimRow, allowed, environment, number
-from qlog_analysis.papers import charts, tables
+from qlog_analysis.papers import charts, controllers, tables
 from qlog_analysis.papers.measured import Measured, Missing
 from qlog_analysis.papers.model import Plot
 from qlog_analysis.papers.quantities import METRICS, half_width, show_half
@@ -202,6 +202,9 @@ def _experiment(outcome: Outcome) -> dict[str, Any]:
             f"The run at {measured.where(point)}, seed {seed}, failed: {reason}"
             for (point, seed), reason in sorted(measured.failed.items())
         ],
+        "notes": controllers.notes(
+            name for names in measured.controllers.values() for name in names
+        ),
         "tables": [tables.fill(table, measured) for table in experiment.tables],
         "charts": [
             charts.fill(plot, measured) for plot in experiment.plots if plot.kind != "trace"

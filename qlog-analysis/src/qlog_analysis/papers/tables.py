@@ -38,7 +38,6 @@ class TableView:
     corner: str
     columns: tuple[Heading, ...]
     rows: tuple[tuple[Heading, tuple[Cell, ...]], ...]
-    notes: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -81,7 +80,6 @@ def fill(table: Table, measured: Measured) -> TableView:
         corner=_corner(table),
         columns=tuple(column.heading for column in columns),
         rows=tuple(zip([row.heading for row in rows], cells, strict=True)),
-        notes=tuple(controllers.notes(_controllers(table.where, measured))),
     )
 
 
@@ -158,36 +156,31 @@ def _corner(table: Table) -> str:
 
 
 def _caption(table: Table, measured: Measured) -> str:
-    parts = []
+    subject = None if "subject" in (table.rows, table.columns) else table.subjects[0]
     if "metric" not in (table.rows, table.columns):
-        parts.append(describe(table.metrics[0], table.ratio_to))
-    if "subject" not in (table.rows, table.columns):
-        parts.append(_of_subject(table.subjects[0], table.ratio_to))
-    parts.append(at(table.where))
-    used = {table.rows, table.columns}
-    parts.append(over(measured, table.where, used))
+        what = describe(table.metrics[0], subject, table.ratio_to)
+    elif table.ratio_to is not None:
+        what = f"Ratios to {_other(table.ratio_to)}"
+    else:
+        what = "" if subject in (None, "run") else f"Of {subject_of(str(subject))}"
+    parts = (what, at(table.where), over(measured, table.where, {table.rows, table.columns}))
     return ". ".join(filter(None, parts)) + "."
 
 
-def describe(metric: str, ratio_to: Override | None) -> str:
-    """A metric in words, with its unit or with what it is divided by."""
+def describe(metric: str, subject: str | None, ratio_to: Override | None) -> str:
+    """A metric of a subject in words, with its unit or with what it is divided by."""
     known = metric_of(metric)
+    of = f" of {subject_of(subject)}" if subject and subject != "run" else ""
     if ratio_to is None:
-        return f"{known.label} ({known.unit})" if known.unit else known.label
-    other = metric_of(ratio_to.metric or metric).label
-    return f"{known.label}, ratio to {_other(ratio_to, other)}"
+        return f"{known.label}{of}, {known.unit}" if known.unit else f"{known.label}{of}"
+    return f"{known.label}{of} over that of {_other(ratio_to)}"
 
 
-def _other(ratio_to: Override, metric: str) -> str:
-    words = [subject_of(ratio_to.subject)] if ratio_to.subject else []
+def _other(ratio_to: Override) -> str:
+    words = [metric_of(ratio_to.metric).label.lower()] if ratio_to.metric else []
+    words += [subject_of(ratio_to.subject)] if ratio_to.subject else []
     words += [f"{axis} = {' or '.join(values)}" for axis, values in ratio_to.where.items()]
-    return ", ".join(words) or metric
-
-
-def _of_subject(subject: str, ratio_to: Override | None) -> str:
-    if subject == "run":
-        return ""
-    return f"Of {subject_of(subject)}" if ratio_to is None else f"{subject_of(subject)}'s"
+    return ", ".join(words)
 
 
 def at(where: Where) -> str:
@@ -209,8 +202,3 @@ def over(measured: Measured, where: Where, used: set[str]) -> str:
     words = [f"over {' and '.join(loose)}"] if loose else []
     words += [f"over {seeds} seeds, ± 95 % interval"] if seeds > 1 else []
     return f"Means {' and '.join(words)}" if words else "One run with seed 1"
-
-
-def _controllers(where: Where, measured: Measured) -> list[str]:
-    runs = where.get(RUN_AXIS) or tuple(measured.controllers)
-    return [name for run in runs for name in measured.controllers.get(run, ())]

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Network {
     /// The table `[dumbbell]`.
-    Dumbbell(DumbbellSpec),
+    Dumbbell(Box<DumbbellSpec>),
     /// The tables `[[link]]`.
     Links(Vec<LinkSpec>),
 }

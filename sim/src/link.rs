@@ -463,6 +463,49 @@ mod tests {
         );
     }
 
+    /// Sends packets of 100 bytes at these times, in microseconds; returns when
+    /// they arrive.
+    fn arrivals(mut link: Link, sent: &[u64]) -> Vec<Time> {
+        let mut take = |&time| match link.take(packet(0, 100), at(time), &mut Vec::new()) {
+            Taken::ArrivesAt(time, _) => time,
+            other => panic!("{other:?}"),
+        };
+        sent.iter().map(&mut take).collect()
+    }
+
+    #[test]
+    fn a_shorter_delay_lets_packets_overtake_unless_they_must_not() {
+        let delays = [
+            (Duration::from_millis(10), Duration::from_millis(2)),
+            (Duration::from_millis(20), Duration::from_millis(8)),
+        ];
+        let sent = [9_000, 9_950, 12_000, 20_000];
+        let link = || Link::line(rate(), DELAY).with_delays(&delays);
+        let reordered = [at(14_100), at(12_050), at(14_100), at(28_100)];
+        assert_eq!(arrivals(link(), &sent), reordered);
+        let in_order = [at(14_100), at(14_100), at(14_100), at(28_100)];
+        assert_eq!(arrivals(link().in_order(), &sent), in_order);
+    }
+
+    #[test]
+    fn utilisation_is_of_what_could_have_been_sent() {
+        let course = RateCourse::changing(
+            rate(),
+            &[(Duration::from_millis(1), "2mbit".parse().expect("a rate"))],
+        );
+        let mut link = Link::line(rate(), DELAY).with_rate_course(course);
+        for _ in 0..10 {
+            link.take(packet(0, 100), at(0), &mut Vec::new());
+        }
+        // 1000 bytes of 1000, then of 1250.
+        assert_eq!(link.utilisation(at(1000)), 1.0);
+        assert_eq!(link.utilisation(at(2000)), 0.8);
+        link.start_measuring(at(1000));
+        link.take(packet(0, 100), at(1500), &mut Vec::new());
+        assert_eq!(link.utilisation(at(2000)), 0.4);
+        assert_eq!(link.utilisation(at(1000)), 0.0);
+    }
+
     #[test]
     fn host_jitter_delays_and_never_reorders() {
         let jitter = Jitter {

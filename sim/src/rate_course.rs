@@ -182,3 +182,106 @@ impl RateCourse {
         Rate::from_bps(bps.max(1) as f64).unwrap_or(Rate::GIGABIT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(microseconds: u64) -> Time {
+        Duration::from_micros(microseconds).into()
+    }
+
+    fn mbit(mbit: f64) -> Rate {
+        Rate::from_bps(mbit * 1e6).expect("a rate")
+    }
+
+    #[test]
+    fn what_is_being_sent_goes_on_at_the_new_rate() {
+        // One byte takes 1 µs, from 1 ms on 2 µs, from 2 ms on 0.5 µs.
+        let changes = [
+            (Duration::from_millis(1), mbit(4.0)),
+            (Duration::from_millis(2), mbit(16.0)),
+        ];
+        let course = RateCourse::changing(mbit(8.0), &changes);
+        for (start, bytes, end) in [
+            (0, 1000, 1000),
+            (500, 500, 1000),
+            (500, 600, 1200),
+            (1000, 500, 2000),
+            (0, 1000 + 500 + 100, 2050),
+            (999, 1 + 500 + 2, 2001),
+            (5000, 1000, 5500),
+        ] {
+            assert_eq!(
+                course.end_of_sending(at(start), bytes),
+                at(end),
+                "{start} {bytes}"
+            );
+        }
+        let bits = course.capacity_bits(at(500), at(2500));
+        assert_eq!(bits.round(), 8.0 * (500.0 + 500.0 + 1000.0));
+        assert_eq!(course.typical_rate(), mbit(8.0));
+        assert_eq!(course.highest_rate(), mbit(16.0));
+    }
+
+    #[test]
+    fn a_constant_rate_is_what_it_is_without_a_course() {
+        for bps in [1.0, 7.0, 1.5e6, 9.999_999e9] {
+            let rate = Rate::from_bps(bps).expect("a rate");
+            let course = RateCourse::changing(rate, &[]);
+            for bytes in [1, 1378, 65_535] {
+                assert_eq!(
+                    course.end_of_sending(at(17), bytes),
+                    at(17) + rate.time_to_send(bytes)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_gives_1500_bytes_per_line_and_starts_again() {
+        // 2 packets within 1 ms, nothing for 3, one each in the fifth and sixth.
+        let course = RateCourse::mahimahi("1\n1\n5\n6\n").expect("a trace");
+        for (start, bytes, end) in [
+            (0, 1500, 500),
+            (0, 3000, 1000),
+            (0, 3750, 4500),
+            (0, 6000, 6000),
+            (0, 7500, 6500),
+            (2000, 750, 4500),
+            (12_000, 3000, 13_000),
+        ] {
+            assert_eq!(
+                course.end_of_sending(at(start), bytes),
+                at(end),
+                "{start} {bytes}"
+            );
+        }
+        assert_eq!(course.typical_rate(), mbit(8.0));
+        assert_eq!(course.highest_rate(), mbit(24.0));
+        assert_eq!(course.capacity_bits(at(0), at(60_000)).round(), 480_000.0);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        for (text, message) in [
+            ("", "it has no time above 0 ms"),
+            ("0\n0\n", "it has no time above 0 ms"),
+            (
+                "1\n2.5\n",
+                "line 2: \"2.5\" is not a time in whole milliseconds, at most 1000000000",
+            ),
+            (
+                "9999999999",
+                "line 1: \"9999999999\" is not a time in whole milliseconds, at most 1000000000",
+            ),
+            (
+                "3\n7\n5\n",
+                "line 3: 5 ms is before 7 ms, the time before it",
+            ),
+        ] {
+            let error = RateCourse::mahimahi(text).expect_err(text);
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}

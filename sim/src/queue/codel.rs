@@ -220,3 +220,124 @@ impl Queue for Codel {
         self.marks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Side;
+    use crate::units::WIRE_OVERHEAD_BYTES;
+
+    fn codel(ecn: bool) -> Codel {
+        Codel::new(CodelParameters {
+            limit: "1000p".parse().expect("a buffer"),
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ecn,
+        })
+    }
+
+    fn at(milliseconds: u64) -> Time {
+        Duration::from_millis(milliseconds).into()
+    }
+
+    fn packet(sequence: u64, ecn: bool) -> Packet {
+        let mut packet = Packet::new(
+            0,
+            Side::Client,
+            sequence,
+            vec![0; 1000 - WIRE_OVERHEAD_BYTES],
+        );
+        if ecn {
+            packet.allow_marks();
+        }
+        packet
+    }
+
+    /// Packets that came at `0` leave once per millisecond; returns when which
+    /// were dropped, or how many marks there were at that time.
+    fn drain(queue: &mut Codel, packets: u64, ecn: bool) -> Vec<(u64, u64)> {
+        let mut dropped = Vec::new();
+        for sequence in 0..packets {
+            queue.enqueue(packet(sequence, ecn), at(0), false, &mut dropped);
+        }
+        let mut log = Vec::new();
+        for now in 1.. {
+            let marks = queue.marks();
+            if queue.dequeue(at(now), &mut dropped).is_none() {
+                break;
+            }
+            log.extend(dropped.drain(..).map(|packet| (now, packet.sequence())));
+            if queue.marks() > marks {
+                log.push((now, queue.marks()));
+            }
+        }
+        log
+    }
+
+    #[test]
+    fn drops_come_closer_by_the_square_root() {
+        // Above the target from 5 ms on, so the first drop is at 105 ms; the next
+        // follow 100 ms, 100/√2 = 70.7 ms, 100/√3 = 57.7 ms, 50 ms after one
+        // another, each at the next packet.
+        let log = drain(&mut codel(false), 400, false);
+        let times: Vec<u64> = log.iter().map(|&(time, _)| time).collect();
+        assert_eq!(times, [105, 205, 276, 334, 384]);
+        // One packet per millisecond, and the dropped ones besides.
+        let sequences: Vec<u64> = log.iter().map(|&(_, sequence)| sequence).collect();
+        assert_eq!(sequences, [104, 205, 277, 336, 387]);
+    }
+
+    #[test]
+    fn packets_that_allow_it_are_marked_instead() {
+        let log = drain(&mut codel(true), 390, true);
+        assert_eq!(log, [(105, 1), (205, 2), (276, 3), (334, 4), (384, 5)]);
+        // Without leave they are dropped.
+        let log = drain(&mut codel(true), 200, false);
+        assert_eq!(log, [(105, 104)]);
+    }
+
+    #[test]
+    fn a_short_delay_and_a_last_packet_are_left_alone() {
+        let mut queue = codel(false);
+        let mut dropped = Vec::new();
+        for now in 0..1000 {
+            queue.enqueue(packet(now, false), at(now), false, &mut dropped);
+            if now >= 4 {
+                assert!(queue.dequeue(at(now), &mut dropped).is_some());
+            }
+        }
+        // From here on one packet waits, however long.
+        for now in 1000..1004 {
+            assert!(queue.dequeue(at(now), &mut dropped).is_some());
+        }
+        for now in 0..1000 {
+            queue.enqueue(packet(now, false), at(2000 + now), false, &mut dropped);
+            let next = queue.dequeue(at(2050 + now), &mut dropped);
+            assert_eq!(next.map(|packet| packet.sequence()), Some(now));
+        }
+        assert!(dropped.is_empty());
+    }
+
+    #[test]
+    fn dropping_resumes_at_the_rate_it_had() {
+        let mut queue = codel(false);
+        let first = drain(&mut queue, 400, false);
+        assert_eq!(
+            (queue.state.count, queue.state.last_count),
+            (first.len() as u32, 1)
+        );
+        // Soon after, it takes up from there: the distance is 100/√4.
+        let mut dropped = Vec::new();
+        for sequence in 0..400 {
+            queue.enqueue(packet(sequence, false), at(500), false, &mut dropped);
+        }
+        let times: Vec<u64> = (501..800)
+            .filter(|&now| {
+                dropped.clear();
+                queue.dequeue(at(now), &mut dropped);
+                !dropped.is_empty()
+            })
+            .collect();
+        assert_eq!(times[..3], [605, 655, 700]);
+    }
+}

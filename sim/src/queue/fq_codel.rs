@@ -1,7 +1,7 @@
 //! Flow queue CoDel: RFC 8290.
 
+use super::Queue;
 use super::codel::{Law, State, Timed, Toll};
-use super::{Queue, fits};
 use crate::clock::Time;
 use crate::packet::{Packet, Side};
 use crate::units::Buffer;
@@ -94,6 +94,13 @@ impl FqCodel {
         (hash % self.flows.len() as u64) as usize
     }
 
+    fn is_over_limit(&self) -> bool {
+        match self.limit {
+            Buffer::Packets(limit) => self.packets as u64 > limit.get(),
+            Buffer::Bytes(limit) => self.bytes > limit.get(),
+        }
+    }
+
     /// Drops half of the packets of the queue with the most bytes, from its head,
     /// at most a batch (RFC 8290 §4.1).
     fn drop_from_largest(&mut self, dropped: &mut Vec<Packet>) {
@@ -119,7 +126,6 @@ impl Queue for FqCodel {
     fn enqueue(&mut self, packet: Packet, now: Time, link_idle: bool, dropped: &mut Vec<Packet>) {
         self.law.largest_bytes = self.law.largest_bytes.max(packet.wire_bytes());
         let number = self.queue_of(&packet);
-        let full = !link_idle && !fits(self.limit, self.packets, self.bytes, &packet);
         self.packets += 1;
         self.bytes += packet.wire_bytes();
         let flow = &mut self.flows[number];
@@ -129,7 +135,7 @@ impl Queue for FqCodel {
             flow.credits = self.quantum;
             self.new.push_back(number);
         }
-        if full {
+        while !link_idle && self.is_over_limit() {
             self.drop_from_largest(dropped);
         }
     }

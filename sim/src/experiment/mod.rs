@@ -1,6 +1,272 @@
 //! Experiments: files that say what runs over which network, and what papers say
-//! about it.
+//! about it. docs/experiments.md describes the format.
 
 pub mod analysis;
+mod axes;
+mod choice;
+mod claim;
+pub mod controller;
+mod document;
+mod error;
+mod file;
 pub mod network;
+mod setup;
 pub mod traffic;
+
+pub use axes::{Axis, RUN_AXIS, Run};
+pub use choice::Where;
+pub use claim::{Across, AcrossName, Claim, Crossing, Override, Plot, PlotKind, Quantity, Table};
+pub use error::{ExperimentError, Problem};
+pub use file::{Series, Trace};
+pub use setup::{FlowSetup, Setup};
+
+use crate::invalid::{Invalid, require};
+use axes::{Axes, is_id};
+use claim::Subjects;
+use document::{Document, Located, problem, unknown_name};
+use file::{Fast, File};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// An experiment, checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The file's name without `.toml`.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// What is shown, for people.
+    pub title: String,
+    /// Where a paper has it.
+    pub source: String,
+    /// What is shown, and what was chosen and why.
+    pub about: String,
+    /// What varies; the runs come last.
+    pub axes: Vec<Axis>,
+    /// The compared controllers.
+    pub runs: Vec<Run>,
+    /// The points: the product of what varies.
+    pub points: Vec<Point>,
+    /// Seeds 1 to this are run at every point.
+    pub seeds: u64,
+    /// Which values are kept over time.
+    pub series: Option<Series>,
+    /// Whose qlogs are kept.
+    pub traces: Vec<Trace>,
+    /// What the report shows in numbers.
+    pub tables: Vec<Table>,
+    /// What the report draws.
+    pub plots: Vec<Plot>,
+    /// What papers say.
+    pub claims: Vec<Claim>,
+    fast: Fast,
+}
+
+/// A point of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Its number in the whole experiment, from 0.
+    pub number: usize,
+    /// The value of every axis, as a text.
+    pub labels: Vec<String>,
+    /// What runs.
+    pub setup: Setup,
+}
+
+impl Experiment {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Names the file, and line and column of what is wrong in it.
+    pub fn read(path: &Path) -> Result<Experiment, ExperimentError> {
+        let path = path.to_path_buf();
+        let name = path.file_stem().and_then(|stem| stem.to_str());
+        let name = match path.extension() {
+            Some(extension) if extension == "toml" => name.filter(|name| is_id(name)),
+            _ => None,
+        };
+        let Some(name) = name.map(str::to_owned) else {
+            return Err(ExperimentError::Name { path });
+        };
+        match fs::read_to_string(&path) {
+            Ok(text) => Experiment::parse(&name, path, text),
+            Err(error) => Err(ExperimentError::Read { path, error }),
+        }
+    }
+
+    /// Checks a text that was read from `path`.
+    ///
+    /// # Errors
+    /// As [`read`](Experiment::read).
+    pub fn parse(name: &str, path: PathBuf, text: String) -> Result<Experiment, ExperimentError> {
+        match read(&text) {
+            Ok(experiment) => Ok(Experiment {
+                name: name.to_owned(),
+                path,
+                text,
+                ..experiment
+            }),
+            Err(located) => {
+                let problems = located.into_iter().map(|located| problem(&text, located));
+                let problems: BTreeSet<Problem> = problems.collect();
+                Err(ExperimentError::Invalid {
+                    path,
+                    problems: problems.into_iter().collect(),
+                })
+            }
+        }
+    }
+
+    /// What the table `[fast]` leaves of it.
+    #[must_use]
+    pub fn fast(mut self) -> Experiment {
+        let Fast {
+            seeds,
+            points,
+            duration,
+        } = &self.fast;
+        self.points
+            .retain(|point| points.includes(&self.axes, &point.labels));
+        self.seeds = seeds.map_or(self.seeds, |seeds| seeds.get().min(self.seeds));
+        if let Some(duration) = duration {
+            for Point { setup, .. } in &mut self.points {
+                setup.duration = setup.duration.min(duration.duration());
+            }
+        }
+        self
+    }
+
+    /// The flows of which the qlog is kept at a point.
+    #[must_use]
+    pub fn traces_of(&self, point: &Point) -> Vec<&str> {
+        let wanted = self
+            .traces
+            .iter()
+            .filter(|trace| trace.points.includes(&self.axes, &point.labels));
+        wanted.map(|trace| trace.flow.as_str()).collect()
+    }
+}
+
+/// Reads a whole text; name, path and text are to be filled in.
+fn read(text: &str) -> Result<Experiment, Vec<Located>> {
+    let document = Document::parse(text)?;
+    let axes = Axes::read(&document)?;
+    let described = axes.described();
+    let mut problems: Vec<Located> = Vec::new();
+    let mut first: Option<File> = None;
+    let mut points = Vec::new();
+    for (number, choice) in axes.choices().into_iter().enumerate() {
+        let file: File = match document.read(&choice.values) {
+            Ok(file) => file,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        match Setup::new(&file, choice.cc.as_deref()) {
+            Ok(setup) => points.push(Point {
+                number,
+                labels: choice.labels,
+                setup,
+            }),
+            Err(invalid) => {
+                problems.extend(invalid.iter().map(|invalid| document.locate(invalid)));
+            }
+        }
+        first.get_or_insert(file);
+    }
+    let (Some(mut file), true) = (first, problems.is_empty()) else {
+        return Err(problems);
+    };
+    check_rest(&mut file, &described, &points).map_err(|invalid| {
+        invalid
+            .iter()
+            .map(|one| document.locate(one))
+            .collect::<Vec<_>>()
+    })?;
+    Ok(Experiment {
+        name: String::new(),
+        path: PathBuf::new(),
+        text: String::new(),
+        title: file.title,
+        source: file.source,
+        about: file.about,
+        axes: described,
+        runs: axes.runs(),
+        points,
+        seeds: file.seeds.get(),
+        series: file.series,
+        traces: file.trace,
+        tables: file.table,
+        plots: file.plot,
+        claims: file.claim,
+        fast: file.fast,
+    })
+}
+
+/// Checks what refers to axes, flows and links.
+fn check_rest(file: &mut File, axes: &[Axis], points: &[Point]) -> Result<(), Vec<Invalid>> {
+    let flows: Vec<String> = file.flow.iter().map(|flow| flow.name.clone()).collect();
+    let links = points
+        .iter()
+        .flat_map(|point| point.setup.network.measured_links());
+    let links: BTreeSet<&str> = links.collect();
+    let labels: Vec<Vec<String>> = points.iter().map(|point| point.labels.clone()).collect();
+    let mut names: Vec<String> = flows.iter().map(|name| format!("flow/{name}")).collect();
+    names.extend(links.iter().map(|name| format!("link/{name}")));
+    names.extend(["run".to_owned(), "analysis".to_owned()]);
+    let traced: Vec<String> = file.trace.iter().map(|trace| trace.flow.clone()).collect();
+    let subjects = Subjects {
+        axes,
+        labels: &labels,
+        names,
+        traced: traced.iter().map(String::as_str).collect(),
+        series: file.series.is_some(),
+    };
+
+    let mut problems: Vec<Invalid> = Vec::new();
+    let mut note = |result: Result<(), Invalid>| problems.extend(result.err());
+    for (number, trace) in file.trace.iter_mut().enumerate() {
+        let place = format!("trace[{number}]");
+        note(require(
+            flows.contains(&trace.flow),
+            &format!("{place}.flow"),
+            || {
+                let flows: Vec<&str> = flows.iter().map(String::as_str).collect();
+                unknown_name("flow", &trace.flow, &flows)
+            },
+        ));
+        note(subjects.points(&mut trace.points, &place));
+    }
+    for (number, table) in file.table.iter_mut().enumerate() {
+        note(table.check(&format!("table[{number}]"), &subjects));
+    }
+    for (number, plot) in file.plot.iter_mut().enumerate() {
+        note(plot.check(&format!("plot[{number}]"), &subjects));
+    }
+    let mut ids = BTreeSet::new();
+    for (number, claim) in file.claim.iter_mut().enumerate() {
+        let place = format!("claim[{number}]");
+        note(claim.check(&place, &subjects));
+        let new = ids.insert(claim.id.clone());
+        note(require(new, &format!("{place}.id"), || {
+            format!("there is another claim \"{}\"", claim.id)
+        }));
+    }
+    note(subjects.points(&mut file.fast.points, "fast"));
+    let start = points.iter().map(|point| point.setup.measure_from).max();
+    if let Some(duration) = file.fast.duration {
+        note(require(
+            Some(duration.duration()) > start,
+            "fast.duration",
+            || format!("{duration} is not after measure-from"),
+        ));
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
+}

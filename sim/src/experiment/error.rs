@@ -1,0 +1,65 @@
+//! What is wrong with an experiment's file, and where.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why an experiment cannot be used.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file's name cannot name an experiment.
+    #[error(
+        "{path}: the name of an experiment's file ends in .toml and has letters, digits, '.', '_' and '-' before that"
+    )]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something in it is wrong.
+    #[error("{}", Lines(.path, .problems))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// All that was found, by their places in the file.
+        problems: Vec<Problem>,
+    },
+}
+
+/// Something wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+/// Writes every problem on a line of its own, in the form that editors know.
+struct Lines<'a>(&'a PathBuf, &'a [Problem]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lines(path, problems) = self;
+        for (number, problem) in problems.iter().enumerate() {
+            let Problem {
+                line,
+                column,
+                problem,
+            } = problem;
+            let end = if number > 0 { "\n" } else { "" };
+            write!(f, "{end}{}:{line}:{column}: {problem}", path.display())?;
+        }
+        Ok(())
+    }
+}

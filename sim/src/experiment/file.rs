@@ -1,0 +1,166 @@
+//! The keys of an experiment's file, as they are when every `$name` has a value.
+
+use super::choice::Where;
+use super::claim::{Claim, Plot, Table};
+use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
+use super::setup::FlowSetup;
+use super::traffic::TrafficSpec;
+use crate::units::{Size, Span};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+/// A whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) source: String,
+    #[serde(default)]
+    pub(super) about: String,
+    pub(super) duration: Span,
+    #[serde(default)]
+    pub(super) measure_from: Span,
+    #[serde(default = "one")]
+    pub(super) seeds: NonZeroU64,
+    #[serde(default = "datagram")]
+    pub(super) datagram: usize,
+    #[serde(default = "initial_window")]
+    pub(super) initial_window: usize,
+    #[serde(default = "ack_every")]
+    pub(super) ack_every: NonZeroU32,
+    #[serde(default = "max_ack_delay")]
+    pub(super) max_ack_delay: Span,
+    pub(super) host_jitter: Option<Span>,
+    /// Read before, since it says what stands for `$name`.
+    #[serde(rename = "sweep")]
+    _sweep: Option<IgnoredAny>,
+    /// As `sweep`.
+    #[serde(rename = "run")]
+    _run: Option<IgnoredAny>,
+    pub(super) link: Option<Vec<LinkSpec>>,
+    pub(super) dumbbell: Option<DumbbellSpec>,
+    #[serde(default)]
+    pub(super) flow: Vec<FlowSpec>,
+    pub(super) series: Option<Series>,
+    #[serde(default)]
+    pub(super) trace: Vec<Trace>,
+    #[serde(default)]
+    pub(super) table: Vec<Table>,
+    #[serde(default)]
+    pub(super) plot: Vec<Plot>,
+    #[serde(default)]
+    pub(super) claim: Vec<Claim>,
+    #[serde(default)]
+    pub(super) fast: Fast,
+}
+
+fn one() -> NonZeroU64 {
+    NonZeroU64::MIN
+}
+
+fn datagram() -> usize {
+    1350
+}
+
+fn initial_window() -> usize {
+    10
+}
+
+fn ack_every() -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(1)
+}
+
+/// QUIC's default (RFC 9000 §18.2).
+fn max_ack_delay() -> Span {
+    Duration::from_millis(25).try_into().unwrap_or_default()
+}
+
+/// A table `[[flow]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FlowSpec {
+    pub(super) name: String,
+    pub(super) cc: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    direction: Option<FlowDirection>,
+    access_delay: Option<Span>,
+    #[serde(default = "one_flow")]
+    pub(super) count: NonZeroUsize,
+    #[serde(default)]
+    pub(super) start: Span,
+    #[serde(default)]
+    start_jitter: Span,
+    pub(super) stop: Option<Span>,
+    #[serde(default)]
+    background: bool,
+    #[serde(default)]
+    pub(super) traffic: TrafficSpec,
+    send_buffer: Option<Size>,
+}
+
+fn one_flow() -> NonZeroUsize {
+    NonZeroUsize::MIN
+}
+
+impl FlowSpec {
+    pub(super) fn place(&self) -> FlowPlace {
+        FlowPlace {
+            name: self.name.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            access_delay: self.access_delay,
+            direction: self.direction,
+            count: self.count.get(),
+        }
+    }
+
+    /// The flow, with the run's controller unless it has its own.
+    pub(super) fn setup(&self, cc: Option<&str>) -> FlowSetup {
+        FlowSetup {
+            name: self.name.clone(),
+            cc: self.cc.as_deref().or(cc).unwrap_or_default().to_owned(),
+            start: self.start.duration(),
+            start_jitter: self.start_jitter.duration(),
+            stop: self.stop.map(Span::duration),
+            background: self.background,
+            traffic: self.traffic.clone(),
+            send_buffer: self.send_buffer,
+        }
+    }
+}
+
+/// The table `[series]`: which values are kept over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Series {
+    /// From one value to the next.
+    pub every: Span,
+    /// The first so many seeds.
+    #[serde(default = "one")]
+    pub seeds: NonZeroU64,
+}
+
+/// A table `[[trace]]`: the server's qlog of a flow is kept, of the first seed.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Trace {
+    /// The flow, of which the first member is kept.
+    pub flow: String,
+    /// At which points.
+    #[serde(default, rename = "where")]
+    pub points: Where,
+}
+
+/// The table `[fast]`: what is left when there is little time.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Fast {
+    pub(super) seeds: Option<NonZeroU64>,
+    #[serde(default, rename = "where")]
+    pub(super) points: Where,
+    pub(super) duration: Option<Span>,
+}

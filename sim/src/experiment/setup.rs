@@ -1,0 +1,225 @@
+//! One point of an experiment: everything that a run needs but its seed.
+
+use super::axes::check_id;
+use super::controller;
+use super::file::{File, FlowSpec};
+use super::network::{FlowPlace, Network};
+use super::traffic::TrafficSpec;
+use crate::invalid::{Invalid, require};
+use crate::units::{Size, Span};
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// The smallest datagram a QUIC path must carry (RFC 9000 §14), and the largest
+/// UDP payload over IPv4.
+const DATAGRAM_BYTES: std::ops::RangeInclusive<usize> = 1200..=65_507;
+
+/// quiche's largest window.
+const MOST_WINDOW_PACKETS: usize = 1 << 20;
+
+/// max_ack_delay must be less than 2^14 ms (RFC 9000 §18.2).
+const MOST_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
+
+/// Addresses are given out up to that many.
+const MOST_FLOWS: usize = 100_000;
+
+/// The jitter of hosts that keeps several flows out of step.
+const HOST_JITTER: Duration = Duration::from_micros(120);
+
+/// Everything that a run needs but its seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Simulated time.
+    pub duration: Duration,
+    /// Meters count from here on.
+    pub measure_from: Duration,
+    /// UDP payload of a full datagram.
+    pub datagram_bytes: usize,
+    /// Initial window (RFC 9002 §7.2), in datagrams.
+    pub initial_window_packets: usize,
+    /// One acknowledgement for so many packets.
+    pub ack_every: NonZeroU32,
+    /// The longest time an acknowledgement is held.
+    pub max_ack_delay: Duration,
+    /// The longest random time that a server takes before it sends a packet.
+    pub host_jitter: Duration,
+    /// The links.
+    pub network: Network,
+    /// Where the flows run; one for each of `flows`.
+    pub places: Vec<FlowPlace>,
+    /// The flows.
+    pub flows: Vec<FlowSetup>,
+}
+
+/// A flow, or so many equal flows as its place says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSetup {
+    /// Its name.
+    pub name: String,
+    /// The sender's controller, and options after a colon.
+    pub cc: String,
+    /// When it starts …
+    pub start: Duration,
+    /// … and how much later at most, by the seed.
+    pub start_jitter: Duration,
+    /// When the sender stops to offer data.
+    pub stop: Option<Duration>,
+    /// Whether it only makes conditions for others.
+    pub background: bool,
+    /// What it carries.
+    pub traffic: TrafficSpec,
+    /// Limit on unacknowledged and unsent data in the sender's socket buffer.
+    pub send_buffer: Option<Size>,
+}
+
+impl Setup {
+    /// Flows altogether, every member of a count on its own.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.places.iter().map(|place| place.count).sum()
+    }
+
+    /// Checks a file and takes out what a run needs; `cc` is the run's
+    /// controller.
+    ///
+    /// # Errors
+    /// Names what makes no sense, the first problem of each part of the file.
+    pub(super) fn new(file: &File, cc: Option<&str>) -> Result<Setup, Vec<Invalid>> {
+        let mut problems = Vec::new();
+        let mut note = |result: Result<(), Invalid>| problems.extend(result.err());
+        note(check_times(file));
+        note(check_packets(file));
+        note(check_flows(file));
+        for (number, flow) in file.flow.iter().enumerate() {
+            note(check_flow(flow, cc, &format!("flow[{number}]")));
+        }
+        let places: Vec<FlowPlace> = file.flow.iter().map(FlowSpec::place).collect();
+        let network = network(file);
+        match &network {
+            Ok(network) => note(network.validate(&places)),
+            Err(invalid) => note(Err(invalid.clone())),
+        }
+        let (true, Ok(network)) = (problems.is_empty(), network) else {
+            return Err(problems);
+        };
+        let lone = places.iter().map(|place| place.count).sum::<usize>() == 1;
+        let host_jitter = match file.host_jitter {
+            Some(jitter) => jitter.duration(),
+            // A flow alone has nothing to fall into step with, and a jitter of
+            // 60 µs in the mean looks like a fraction of a packet of backlog to a
+            // controller that watches delays.
+            None if lone => Duration::ZERO,
+            None => HOST_JITTER,
+        };
+        Ok(Setup {
+            duration: file.duration.duration(),
+            measure_from: file.measure_from.duration(),
+            datagram_bytes: file.datagram,
+            initial_window_packets: file.initial_window,
+            ack_every: file.ack_every,
+            max_ack_delay: file.max_ack_delay.duration(),
+            host_jitter,
+            network,
+            places,
+            flows: file.flow.iter().map(|flow| flow.setup(cc)).collect(),
+        })
+    }
+}
+
+fn network(file: &File) -> Result<Network, Invalid> {
+    match (&file.dumbbell, &file.link) {
+        (Some(dumbbell), None) => Ok(Network::Dumbbell(dumbbell.clone())),
+        (None, Some(links)) => Ok(Network::Links(links.clone())),
+        (Some(_), Some(_)) => Err(Invalid::new(
+            "dumbbell",
+            "there are also tables [[link]]; give one or the other",
+        )),
+        (None, None) => Err(Invalid::new(
+            "network",
+            "there is neither a table [dumbbell] nor any [[link]]",
+        )),
+    }
+}
+
+fn check_times(file: &File) -> Result<(), Invalid> {
+    let positive = |place: &str, span: Span| {
+        require(!span.duration().is_zero(), place, || {
+            "it is 0; it must be positive".to_owned()
+        })
+    };
+    positive("duration", file.duration)?;
+    require(file.measure_from < file.duration, "measure-from", || {
+        format!(
+            "{} is not before the end, {}",
+            file.measure_from, file.duration
+        )
+    })?;
+    match &file.series {
+        Some(series) => positive("series.every", series.every),
+        None => Ok(()),
+    }
+}
+
+fn check_packets(file: &File) -> Result<(), Invalid> {
+    let within = |place: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
+        require(range.contains(&value), place, || {
+            format!("{value} is not from {} to {}", range.start(), range.end())
+        })
+    };
+    within("datagram", file.datagram, DATAGRAM_BYTES)?;
+    within(
+        "initial-window",
+        file.initial_window,
+        1..=MOST_WINDOW_PACKETS,
+    )?;
+    require(
+        file.max_ack_delay.duration() <= MOST_ACK_DELAY,
+        "max-ack-delay",
+        || {
+            format!(
+                "{} is too long; the most is {} ms (RFC 9000 §18.2)",
+                file.max_ack_delay,
+                MOST_ACK_DELAY.as_millis()
+            )
+        },
+    )
+}
+
+fn check_flows(file: &File) -> Result<(), Invalid> {
+    require(!file.flow.is_empty(), "flow", || {
+        "there is no [[flow]]".to_owned()
+    })?;
+    let mut names = BTreeSet::new();
+    for (number, flow) in file.flow.iter().enumerate() {
+        check_id("flow", &flow.name, !names.insert(&flow.name))
+            .map_err(|problem| Invalid::new(format!("flow[{number}].name"), problem))?;
+    }
+    let all = file
+        .flow
+        .iter()
+        .fold(0, |all: usize, flow| all.saturating_add(flow.count.get()));
+    require(all <= MOST_FLOWS, "flow", || {
+        format!("there are {all} flows; the most is {MOST_FLOWS}")
+    })
+}
+
+fn check_flow(flow: &FlowSpec, cc: Option<&str>, place: &str) -> Result<(), Invalid> {
+    let at = |key: &str| format!("{place}.{key}");
+    let Some(cc) = flow.cc.as_deref().or(cc) else {
+        return Err(Invalid::new(
+            place,
+            format!(
+                "flow \"{}\" has no `cc`, and neither has the run",
+                flow.name
+            ),
+        ));
+    };
+    controller::check(cc).map_err(|problem| Invalid::new(at("cc"), problem))?;
+    if let Some(stop) = flow.stop {
+        require(stop > flow.start, &at("stop"), || {
+            format!("{stop} is not after the start, {}", flow.start)
+        })?;
+    }
+    flow.traffic.validate(&at("traffic"))
+}

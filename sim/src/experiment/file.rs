@@ -1,5 +1,6 @@
 //! The keys of an experiment's file, as they are when every `$name` has a value.
 
+use super::analysis::Analysis;
 use super::choice::Where;
 use super::claim::{Claim, Plot, Table};
 use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
@@ -44,6 +45,7 @@ pub(super) struct File {
     pub(super) dumbbell: Option<DumbbellSpec>,
     #[serde(default)]
     pub(super) flow: Vec<FlowSpec>,
+    pub(super) analysis: Option<Analysis>,
     pub(super) series: Option<Series>,
     #[serde(default)]
     pub(super) trace: Vec<Trace>,

@@ -21,6 +21,7 @@ pub use file::{Series, Trace};
 pub use setup::{FlowSetup, Setup};
 
 use crate::invalid::{Invalid, require};
+use analysis::Analysis;
 use axes::{Axes, is_id};
 use claim::Subjects;
 use document::{Document, Located, problem, unknown_name};
@@ -52,6 +53,8 @@ pub struct Experiment {
     pub points: Vec<Point>,
     /// Seeds 1 to this are run at every point.
     pub seeds: u64,
+    /// Whose formulas are evaluated for every point.
+    pub analysis: Option<Analysis>,
     /// Which values are kept over time.
     pub series: Option<Series>,
     /// Whose qlogs are kept.
@@ -198,6 +201,7 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
         runs: axes.runs(),
         points,
         seeds: file.seeds.get(),
+        analysis: file.analysis,
         series: file.series,
         traces: file.trace,
         tables: file.table,

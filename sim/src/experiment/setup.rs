@@ -129,7 +129,7 @@ impl Setup {
 
 fn network(file: &File) -> Result<Network, Invalid> {
     match (&file.dumbbell, &file.link) {
-        (Some(dumbbell), None) => Ok(Network::Dumbbell(dumbbell.clone())),
+        (Some(dumbbell), None) => Ok(Network::Dumbbell(Box::new(dumbbell.clone()))),
         (None, Some(links)) => Ok(Network::Links(links.clone())),
         (Some(_), Some(_)) => Err(Invalid::new(
             "dumbbell",

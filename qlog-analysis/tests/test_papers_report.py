@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from page import Page
+from synthetic import steady_trace
 from synthetic_papers import Lab, both, claim, fairness
 
 from qlog_analysis.cli import main
@@ -48,7 +49,8 @@ def buffers() -> Lab:
             plot
             | {"title": "Window", "kind": "time", "metric": "cwnd_packets"}
             | {"where": {"buffer": "50p"}},
-            {"title": "Trace", "kind": "trace", "flow": "f", "where": {"run": "vegas"}},
+            {"title": "Kept", "kind": "trace", "flow": "f", "where": {"run": "vegas"}},
+            {"title": "Not kept", "kind": "trace", "flow": "f", "where": {"buffer": "4p"}},
         ],
         "tables": [
             {
@@ -67,6 +69,7 @@ def buffers() -> Lab:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = both(tmp_path_factory.mktemp("papers"), [fairness(), buffers()])
+    steady_trace().save(directory / "003-buffers" / "traces" / "4-f-0.sqlog")
     assert main(["papers", str(directory), "--json", str(directory / "copy.json")]) == 0
     return directory
 
@@ -91,7 +94,7 @@ def test_the_page_is_whole_and_needs_nothing_else(reported: Path) -> None:
     assert page.tags["link"] == page.tags["img"] == 0
     assert page.tags["script"] == 1
     assert all(source.startswith("#") for source in page.sources)
-    assert "url(" not in html
+    assert not re.findall(r"url\((?!#)", html)
     anchors = set(re.findall(r'id="([^"]+)"', html))
     assert {source[1:] for source in page.sources} <= anchors
 
@@ -118,6 +121,13 @@ def test_columns_say_whose_controller_it_is(reported: Path) -> None:
     assert 'Reno<br><span class="unit">quiche&#39;s, as shipped</span>' in html
     assert 'Cubic-Rfc9438<br><span class="unit">baseline of this project</span>' in html
     assert "<th>Vegas</th>" in html
+
+
+def test_trace_graphs_are_in_the_page(reported: Path) -> None:
+    html = (reported / "report.html").read_text()
+    assert html.count('<div class="trace-graph">') == 1
+    assert "f, vegas, buffer = 50p, run = vegas, seed 1" in html
+    assert "<title>congestion window</title>" in html
 
 
 def measured(lab: Lab, directory: Path) -> Measured:

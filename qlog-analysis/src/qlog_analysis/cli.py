@@ -1,6 +1,7 @@
 """The command line."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from qlog_analysis.errors import AnalysisError
+from qlog_analysis.reader import read_trace
 from qlog_analysis.results import analyse, summary, summary_csv, summary_json
 from qlog_analysis.terminal import table
 
@@ -25,6 +27,13 @@ traces and queue.csv) and writes into it:
 The table of the first group is printed.
 """
 
+_PLOT = """\
+Draws the qlog of a sender.
+
+  trace-graph    000's graphs: packets sent, acknowledged and lost, timeouts, windows, sending rate,
+                 Vegas' congestion avoidance, and the router's queue if it is given
+  overview       window, RTT, backlog, rates and losses
+"""
 
 _PAPERS = """\
 Reads the results of experiments (DIR/*/experiment.json and what gallop-sim sweep wrote beside it)
@@ -88,7 +97,51 @@ def _parser() -> argparse.ArgumentParser:
         "--json", type=Path, metavar="FILE", help="write what is in papers.json to FILE too"
     )
     command.set_defaults(run=lambda options: _papers(options.directory, options.json))
+
+    command = commands.add_parser(
+        "plot",
+        help="draw a trace",
+        description=_PLOT,
+        epilog="example: qlog-analysis plot flow-0.server.sqlog --from 2 --to 5 --out start.svg",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_plot_arguments(command)
+    command.set_defaults(run=_plot)
     return parser
+
+
+def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("trace", type=Path, metavar="TRACE", help="a qlog in JSON-SEQ (.sqlog)")
+    add(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="FILE.svg or FILE.png [default: TRACE with .KIND.svg added]",
+    )
+    add("--kind", choices=("trace-graph", "overview"), default="trace-graph")
+    add("--from", dest="start", type=_seconds, default=0.0, metavar="S", help="from this time on")
+    add("--to", dest="end", type=_seconds, metavar="S", help="up to this time")
+    add(
+        "--queue",
+        type=Path,
+        metavar="FILE",
+        help="the router's queue: a CSV with the columns time_s and packets",
+    )
+    add(
+        "--alpha",
+        type=float,
+        metavar="N",
+        help="Vegas' lower threshold in packets [default: as the trace's title has it]",
+    )
+    add("--beta", type=float, metavar="N", help="its upper threshold")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
 
 
 def _report(directory: Path, json_file: Path | None) -> None:
@@ -129,6 +182,26 @@ def _papers(directory: Path, json_file: Path | None) -> None:
         page = report.write(outcomes, directory, _one_by_one(start(len(outcomes))))
     print(report.summary(outcomes))
     print(f"Report: {page}")
+
+
+def _plot(options: argparse.Namespace) -> None:
+    from qlog_analysis import trace_plot
+
+    out = options.out or options.trace.with_name(f"{options.trace.name}.{options.kind}.svg")
+    part = trace_plot.Part(
+        kind=options.kind,
+        start_s=options.start,
+        end_s=options.end,
+        alpha=options.alpha,
+        beta=options.beta,
+        queue=options.queue,
+    )
+    trace_plot.check(part, out)
+    size = options.trace.stat().st_size if options.trace.is_file() else 0
+    with _bar("reading the trace", "B") as start:
+        trace = read_trace(options.trace, start(size))
+    trace_plot.save(trace, part, out)
+    print(out)
 
 
 def _one_by_one(count: Callable[[int], None]) -> Callable[[], None]:

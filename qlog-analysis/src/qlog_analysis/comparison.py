@@ -164,6 +164,7 @@ def _group(directory: Path, group: Fields) -> Group:
 def _run(directory: Path) -> Run:
     run = read_json(directory / "run.json", "the directory of a comparison")
     bottleneck = run.object("bottleneck")
+    queue = directory / "queue.csv"
     parameters = run.object("parameters").raw if run.raw.get("parameters") is not None else None
     return Run(
         id=run.text("id"),
@@ -188,7 +189,7 @@ def _run(directory: Path) -> Run:
         if bottleneck.raw.get("forwarded_bytes") is None
         else bottleneck.count("forwarded_bytes"),
         duration_s=run.number("simulated_s", above=0),
-        queue=_read_queue(directory / "queue.csv"),
+        queue=read_queue(queue, _QUEUE_COLUMNS) if queue.exists() else None,
     )
 
 
@@ -200,13 +201,15 @@ _QUEUE_COLUMNS = {
 }
 
 
-def _read_queue(path: Path) -> pl.DataFrame | None:
-    if not path.exists():
-        return None
+def read_queue(path: Path, columns: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """A queue over time, from a CSV with these columns.
+
+    Raises:
+        LayoutError: the file cannot be read or has other columns.
+    """
     try:
-        queue = pl.read_csv(path, schema_overrides=_QUEUE_COLUMNS)
-        return queue.select(_QUEUE_COLUMNS.keys()).drop_nulls()
+        return pl.read_csv(path, schema_overrides=columns).select(columns.keys()).drop_nulls()
     except (pl.exceptions.PolarsError, OSError) as error:
-        header = ",".join(_QUEUE_COLUMNS)
+        header = ",".join(columns)
         detail = str(error).splitlines()[0]
         raise LayoutError(f"{path}: a CSV of numbers under {header} is wanted: {detail}") from error

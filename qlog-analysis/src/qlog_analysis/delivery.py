@@ -12,21 +12,30 @@ Floats = NDArray[np.float64]
 _APPLICATION = ("1RTT", "0RTT")
 
 
+def is_application() -> pl.Expr:
+    """Whether a packet carries application data, by its type."""
+    return pl.col("packet_type").is_in(_APPLICATION)
+
+
 def delivered(trace: Trace) -> tuple[Floats, Floats]:
     """When application data packets were first acknowledged, in order: times (ms) and bytes."""
-    application = pl.col("packet_type").is_in(_APPLICATION)
-    sent = trace.sent.filter(application).sort("packet_number")
-    acks = trace.acks.filter(application)
-    when = _first_covered(
+    sent = trace.sent.filter(is_application()).sort("packet_number")
+    when = acknowledged_ms(trace, sent)
+    size = sent["length_bytes"].to_numpy().astype(np.float64)
+    order = np.argsort(when, kind="stable")
+    order = order[: np.count_nonzero(~np.isnan(when))]
+    return when[order], size[order]
+
+
+def acknowledged_ms(trace: Trace, sent: pl.DataFrame) -> Floats:
+    """When each of some application data packets, by number, was acknowledged; NaN if never."""
+    acks = trace.acks.filter(is_application())
+    return _first_covered(
         sent["packet_number"].to_numpy(),
         acks["time_ms"].to_numpy(),
         acks["first"].to_numpy(),
         acks["last"].to_numpy(),
     )
-    size = sent["length_bytes"].to_numpy().astype(np.float64)
-    order = np.argsort(when, kind="stable")
-    order = order[: np.count_nonzero(~np.isnan(when))]
-    return when[order], size[order]
 
 
 def _first_covered(

@@ -14,3 +14,7 @@ class NotQlogError(AnalysisError):
 
 class LayoutError(AnalysisError):
     """A comparison directory lacks a file, or a file in it lacks a value."""
+
+
+class UsageError(AnalysisError):
+    """An argument makes no sense."""

@@ -1,13 +1,11 @@
 """Draws runs and groups of runs as PNG files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,34 +15,14 @@ from qlog_analysis.comparison import Scenario
 from qlog_analysis.reduction import FlowSeries, beginning_s, rate_bin_s
 from qlog_analysis.results import GroupResult, Results, RunResult
 from qlog_analysis.series import Series, thinned
+from qlog_analysis.style import COLOURS, GREY, step, style
 
 MOST_FLOWS = 10
 """Flows drawn of a run: more would hide each other."""
 
-# The colours of Okabe and Ito, which people with any colour vision can tell apart; their yellow
-# is too faint on white. When they run out they come again with another dash.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 Dash = Literal["-", "--", ":"]
+# When the colours run out they come again with another dash.
 _DASHES: tuple[Dash, ...] = ("-", "--", ":")
-_GREY = "#666666"
-
-_STYLE: Any = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#888888",
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "figure.dpi": 110,
-    "font.size": 11,
-    "grid.color": "#e4e4e4",
-    "legend.fontsize": 10,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "path.simplify": True,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +45,7 @@ class Plot:
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """A colour for each controller, by the order in which they first appear."""
-    styles = cycle([Look(colour, dash) for dash in _DASHES for colour in _COLOURS])
+    styles = cycle([Look(colour, dash) for dash in _DASHES for colour in COLOURS])
     return {name: next(styles) for name in dict.fromkeys(names)}
 
 
@@ -76,7 +54,7 @@ def draw(results: Results, directory: Path, on_plot: Callable[[], None]) -> list
     directory.mkdir(parents=True, exist_ok=True)
     look = looks(run.run.id for group in results.groups for run in group.runs)
     plots = []
-    with _style():
+    with style():
         for figure, plot in _figures(results, directory, look):
             figure.savefig(plot.path, format="png")
             plots.append(plot)
@@ -87,10 +65,6 @@ def draw(results: Results, directory: Path, on_plot: Callable[[], None]) -> list
 def count(results: Results) -> int:
     """How many plots `draw` makes."""
     return sum(len(_OVERLAYS) + 1 + len(group.runs) for group in results.groups)
-
-
-def _style() -> AbstractContextManager[None]:
-    return mpl.rc_context(_STYLE)
 
 
 def _figures(
@@ -109,11 +83,6 @@ def _figures(
                 _run(run, group.group.scenario, look[run.run.id]),
                 Plot(path, run.run.id, name, run.run.id),
             )
-
-
-def _step(axes: Axes, series: Series, label: str | None = None, **kwargs: Any) -> None:
-    if len(series.time_s):
-        axes.step(series.time_s, series.value, where="post", label=label, **kwargs)
 
 
 def _finish(axes: Sequence[Axes], end_s: float) -> None:
@@ -221,7 +190,7 @@ def _draw_overlay(
             lines = [Series(total.time_s, total.value / 1e6)]
         for line in lines[:MOST_FLOWS]:
             # The first run lies on top: it is the one that is compared with the others.
-            _step(
+            step(
                 axes,
                 line,
                 color=style.colour,
@@ -291,9 +260,9 @@ def _window_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
     flows = _drawn(run)
     names = zip(_once("in flight"), _once("ssthresh"), _once("window"), strict=False)
     for flow, (in_flight, ssthresh, window) in zip(flows, names, strict=False):
-        _step(axes, flow.in_flight_packets, in_flight, color="#BBBBBB", linewidth=0.8)
-        _step(axes, flow.ssthresh_packets, ssthresh, color=_GREY, linestyle="--", linewidth=1.1)
-        _step(axes, flow.window_packets, window, color=look.colour)
+        step(axes, flow.in_flight_packets, in_flight, color="#BBBBBB", linewidth=0.8)
+        step(axes, flow.ssthresh_packets, ssthresh, color=GREY, linestyle="--", linewidth=1.1)
+        step(axes, flow.window_packets, window, color=look.colour)
     # A threshold far above the window, or a band, must not flatten it.
     tops = [
         float(series.value.max())
@@ -309,15 +278,15 @@ def _rtt_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
     _title(axes, f"Round-trip time{_which(run)}", "ms")
     names = zip(_once("RTT"), _once("BaseRTT"), strict=False)
     for flow, (rtt, base) in zip(_drawn(run), names, strict=False):
-        _step(axes, flow.rtt_ms, rtt, color=look.colour, linewidth=1.0)
-        _step(axes, flow.base_rtt_ms, base, color="#000000", linestyle="--", linewidth=1.1)
+        step(axes, flow.rtt_ms, rtt, color=look.colour, linewidth=1.0)
+        step(axes, flow.base_rtt_ms, base, color="#000000", linestyle="--", linewidth=1.1)
     axes.set_ylim(*_rtt_limits([run]))
 
 
 def _backlog_panel(axes: Axes, run: RunResult, _: Scenario, look: Look) -> None:
     _title(axes, f"Backlog as the sender sees it{_which(run)}", "packets")
     for flow, label in zip(_drawn(run), _once("backlog"), strict=False):
-        _step(axes, flow.backlog_packets, label, color=look.colour)
+        step(axes, flow.backlog_packets, label, color=look.colour)
     for name, sign, dash in (("alpha", "α", "--"), ("beta", "β", ":")):
         value = run.run.parameter(name)
         if value is not None:
@@ -330,7 +299,7 @@ def _rate_panel(axes: Axes, run: RunResult, scenario: Scenario, look: Look) -> N
     _title(axes, f"Sending rate, means of {rate_bin_s(scenario):g} s", "Mbit/s")
     if run.flows:
         total = _total([flow.whole.sent_bps for flow in run.flows])
-        _step(axes, Series(total.time_s, total.value / 1e6), "sent", color=look.colour)
+        step(axes, Series(total.time_s, total.value / 1e6), "sent", color=look.colour)
     payload_bps = scenario.rate_bps * scenario.datagram_bytes / run.run.packet_wire_bytes
     axes.axhline(
         payload_bps / 1e6,
@@ -344,7 +313,7 @@ def _rate_panel(axes: Axes, run: RunResult, scenario: Scenario, look: Look) -> N
 def _queue_panel(axes: Axes, run: RunResult, scenario: Scenario, look: Look) -> None:
     _title(axes, "Queue at the bottleneck", "packets")
     queue = _queue(run, run.run.duration_s)
-    _step(axes, queue, "queue", color=look.colour, linewidth=1.0)
+    step(axes, queue, "queue", color=look.colour, linewidth=1.0)
     limit = scenario.buffer.get("packets")
     if limit is not None and len(queue.value) and queue.value.max() > limit / 4:
         axes.axhline(limit, color="#000000", linestyle="--", linewidth=1.1, label="buffer")

@@ -47,8 +47,11 @@ class Trace:
         metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
             `smoothed_rtt_ms`, `latest_rtt_ms` (null until the first sample), `window_bytes`,
             `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
-            `lost_packets`, and the fields of our controllers, `vegas_*` (null where absent).
+            `lost_packets`, `pto_count`, `app_limited`, and the fields of our controllers,
+            `vegas_*` (null where absent).
         states: changes of the congestion state: `time_ms`, `state`.
+        losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`; empty
+            also where losses are not logged (see the module `losses`).
         records: events in the file, skipped ones included.
         skipped: events that could not be read.
         truncated: whether the last event is among the skipped ones: the file was cut off.
@@ -60,6 +63,7 @@ class Trace:
     acks: pl.DataFrame
     metrics: pl.DataFrame
     states: pl.DataFrame
+    losses: pl.DataFrame
     records: int
     skipped: int
     truncated: bool
@@ -140,7 +144,8 @@ _RENAMED = {
 _METRICS = _Kind(
     marker='metrics_updated"',
     schema=_event(
-        **dict.fromkeys((*_RENAMED, "pacing_rate", *VEGAS_FIELDS), pl.Float64),
+        **dict.fromkeys((*_RENAMED, "pacing_rate", "pto_count", *VEGAS_FIELDS), pl.Float64),
+        cf_app_limited=pl.Boolean,
         cf_lost_packets=pl.Struct({"total": pl.Int64}),
     ),
     columns=(
@@ -149,6 +154,8 @@ _METRICS = _Kind(
         # NOTE: quiche logs bytes per second, the draft (quic-events-13) says bits per second.
         (_field("data", "pacing_rate") * 8).alias("pacing_bps"),
         _field("data", "cf_lost_packets", "total").alias("lost_packets"),
+        _field("data", "pto_count").alias("pto_count"),
+        _field("data", "cf_app_limited").alias("app_limited"),
         *(_field("data", name).alias(name) for name in VEGAS_FIELDS),
     ),
     required=("time_ms",),
@@ -161,7 +168,18 @@ _STATES = _Kind(
     required=("time_ms", "state"),
 )
 
-_KINDS = (_SENT, _RECEIVED, _METRICS, _STATES)
+_LOST = _Kind(
+    marker=':packet_lost"',
+    schema=_event(header=pl.Struct({"packet_type": pl.String, "packet_number": pl.Int64})),
+    columns=(
+        _TIME,
+        _PACKET_TYPE,
+        _field("data", "header", "packet_number").alias("packet_number"),
+    ),
+    required=("time_ms", "packet_number"),
+)
+
+_KINDS = (_SENT, _RECEIVED, _METRICS, _STATES, _LOST)
 
 
 def read_trace(path: Path, on_bytes: Callable[[int], None] = lambda _: None) -> Trace:
@@ -220,7 +238,7 @@ def _read(path: Path, file: BinaryIO, on_bytes: Callable[[int], None]) -> Trace:
         skipped += _count_strays(lines)
         if at_end:
             break
-    sent, received, metrics, states = (pl.concat(part) for part in parts)
+    sent, received, metrics, states, losses = (pl.concat(part) for part in parts)
     return Trace(
         path=path,
         header=header,
@@ -228,6 +246,7 @@ def _read(path: Path, file: BinaryIO, on_bytes: Callable[[int], None]) -> Trace:
         acks=_ranges(received),
         metrics=_fill(metrics),
         states=states,
+        losses=losses,
         records=records,
         skipped=skipped,
         truncated=truncated,

@@ -121,7 +121,7 @@ def _over_time(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str
         points = measured.experiment.points_where(quantity.where)
         if not points:
             continue
-        values = _series(measured, quantity, points[0])
+        values = series(measured, quantity, points[0])
         if not len(values.time_s):
             missing.append(f"{name}: no series of {quantity.metric}")
             continue
@@ -139,7 +139,8 @@ def _over_time(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str
     return lines, missing
 
 
-def _series(measured: Measured, quantity: Quantity, point: int) -> Series:
+def series(measured: Measured, quantity: Quantity, point: int) -> Series:
+    """A quantity over time in the first seed at a point: the mean over the members of a flow."""
     rows = measured.series.filter(
         (pl.col("point") == point)
         & (pl.col("subject") == quantity.subject)

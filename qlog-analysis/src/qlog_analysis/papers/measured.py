@@ -57,6 +57,7 @@ class Measured:
         failed: those that failed, with the reason.
         controllers: for each value of the run axis the controllers of its foreground flows, by
             name without options.
+        options: for each point and flow its controller with all options.
         series: see the module; empty if there is none.
     """
 
@@ -66,6 +67,7 @@ class Measured:
     ran: frozenset[tuple[int, int]]
     failed: Mapping[tuple[int, int], str]
     controllers: Mapping[str, tuple[str, ...]]
+    options: Mapping[tuple[int, str], str]
     series: pl.DataFrame
 
     def samples(self, subject: str, metric: str, point: int) -> Samples | Missing:
@@ -123,6 +125,13 @@ def read_measured(experiment: Experiment) -> Measured:
         ran=frozenset(_runs(own)),
         failed=failed,
         controllers=_controllers(experiment, own),
+        options={
+            (point, subject): cc
+            for point, subject, cc in own.filter(pl.col("cc") != "")
+            .select("point", "subject", "cc")
+            .unique(maintain_order=True)
+            .rows()
+        },
         series=_read_parquet(series, _SERIES_COLUMNS)
         if series.exists()
         else pl.DataFrame(schema=_SERIES_COLUMNS),

@@ -1,17 +1,13 @@
 """Writes the report of paper against measured: HTML for people, Markdown for the documentation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from qlog_analysis.definitions import NOTHING
 from qlog_analysis.pages import ClaimRow, allowed, environment, number
-from qlog_analysis.papers import charts, controllers, tables
-from qlog_analysis.papers.measured import Measured, Missing
-from qlog_analysis.papers.model import Plot
+from qlog_analysis.papers import charts, controllers, graphs, tables
+from qlog_analysis.papers.measured import Missing
 from qlog_analysis.papers.quantities import METRICS, half_width, show_half
 from qlog_analysis.papers.verdicts import Outcome, Verdict
 
@@ -28,16 +24,6 @@ _PACKETS = (
     "packets per second, packets of buffer and packets of transfer are as in the papers, and bytes "
     "scale with the datagram: 1 packet/s here is 1 KB/s there."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GraphView:
-    """A trace graph to be shown, or why it is not there."""
-
-    title: str
-    caption: str
-    drawing: Markup
-    missing: tuple[str, ...]
 
 
 def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None) -> str:
@@ -209,18 +195,14 @@ def _experiment(outcome: Outcome) -> dict[str, Any]:
         "charts": [
             charts.fill(plot, measured) for plot in experiment.plots if plot.kind != "trace"
         ],
-        "graphs": [_graph(plot, measured) for plot in experiment.plots if plot.kind == "trace"],
+        "graphs": [
+            graph
+            for plot in experiment.plots
+            if plot.kind == "trace"
+            for graph in graphs.fill(plot, measured)
+        ],
         "claims": [claim_row(verdict) for verdict in outcome.verdicts],
     }
-
-
-def _graph(plot: Plot, measured: Measured) -> GraphView:
-    points = measured.experiment.points_where(plot.where)
-    traces = [measured.trace(point, plot.flow) for point in points]
-    caption = f"{plot.flow} at {measured.where(points[0])}, seed 1" if points else ""
-    return GraphView(
-        plot.title, caption, Markup(""), ("no trace was kept",) if not any(traces) else ()
-    )
 
 
 def write(outcomes: Sequence[Outcome], directory: Path, on_each: Callable[[], None]) -> Path:

@@ -1,0 +1,524 @@
+//! Networks as experiments' files describe them: what is refused, where, and what
+//! flows over those that are not.
+
+use gallop_sim::experiment::network::{
+    Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network, QueueSpec,
+};
+use gallop_sim::units::LinkRate;
+use gallop_sim::{Controller, Flow, Simulation, isolated};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const SEED: u64 = 3;
+
+/// UDP payload of a full datagram, in bytes.
+const DATAGRAM: usize = 1350;
+
+/// The part of a file that describes a network.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    dumbbell: Option<Box<DumbbellSpec>>,
+    link: Option<Vec<LinkSpec>>,
+}
+
+fn parse(text: &str) -> Result<Network, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    match (file.dumbbell, file.link) {
+        (Some(dumbbell), None) => Ok(Network::Dumbbell(dumbbell)),
+        (None, Some(links)) => Ok(Network::Links(links)),
+        _ => Err("neither a dumbbell nor links".to_owned()),
+    }
+}
+
+fn network(text: &str) -> Network {
+    parse(text).expect("a network")
+}
+
+fn place(name: &str, from: &str, to: &str) -> FlowPlace {
+    FlowPlace {
+        name: name.to_owned(),
+        from: Some(from.to_owned()),
+        to: Some(to.to_owned()),
+        count: 1,
+        ..FlowPlace::default()
+    }
+}
+
+fn in_dumbbell(count: usize) -> FlowPlace {
+    FlowPlace {
+        name: "flow".to_owned(),
+        count,
+        ..FlowPlace::default()
+    }
+}
+
+const DUMBBELL: &str = r#"
+[dumbbell]
+rate = "10mbit"
+rtt = "40ms"
+queue = "50p"
+"#;
+
+const CHAIN: &str = r#"
+[[link]]
+from = "a"
+to = "b"
+rate = "10mbit"
+delay = "5ms"
+[[link]]
+name = "middle"
+from = "b"
+to = "c"
+rate = "5mbit"
+delay = "10ms"
+queue = "20p"
+"#;
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_place() {
+    let chain = [place("f", "a", "c")];
+    let dumbbell = [in_dumbbell(1)];
+    let cases: &[(&str, &str, &[FlowPlace], &str)] = &[
+        (
+            CHAIN,
+            "[[link]]\nfrom = \"c\"\nto = \"a\"\nrate = \"1mbit\"\ndelay = \"1ms\"",
+            &chain,
+            "link[2].from: it closes a loop: c – b – a – c; links must form a tree, so that routes are unique",
+        ),
+        (
+            CHAIN,
+            "[[link]]\nfrom = \"c\"\nto = \"c\"\nrate = \"1mbit\"\ndelay = \"1ms\"",
+            &chain,
+            "link[2].to: it links \"c\" to itself",
+        ),
+        (
+            CHAIN,
+            "[[link]]\nname = \"middle\"\nfrom = \"c\"\nto = \"d\"\nrate = \"1mbit\"\ndelay = \"1ms\"",
+            &chain,
+            "link[2].name: there is another link \"middle\"",
+        ),
+        (
+            CHAIN,
+            "[[link]]\nfrom = \"c\"\nto = \"d\"\ndelay = \"1ms\"",
+            &chain,
+            "link[2]: it has neither a rate nor a trace",
+        ),
+        (
+            CHAIN,
+            "",
+            &[place("f", "a", "x")],
+            "flow[0].to: no link ends at \"x\"; the nodes are a, b, c",
+        ),
+        (
+            CHAIN,
+            "",
+            &[place("f", "b", "b")],
+            "flow[0].to: it leads from \"b\" to itself",
+        ),
+        (
+            CHAIN,
+            "[[link]]\nfrom = \"d\"\nto = \"e\"\nrate = \"1mbit\"\ndelay = \"1ms\"",
+            &[place("f", "a", "c"), place("g", "a", "e")],
+            "flow[1].to: no links lead from \"a\" to \"e\"",
+        ),
+        (
+            CHAIN,
+            "",
+            &dumbbell,
+            "flow[0]: flow \"flow\" lacks the node it goes from",
+        ),
+        (
+            DUMBBELL,
+            "",
+            &chain,
+            "flow[0].from: in a [dumbbell] every flow has hosts of its own; leave it out, or say direction = \"reverse\"",
+        ),
+        (
+            DUMBBELL,
+            "access-delay = \"11ms\"",
+            &dumbbell,
+            "dumbbell.access-delay: the four access links of a round trip take longer than it, 40ms",
+        ),
+        (
+            DUMBBELL,
+            "loss = -0.1",
+            &dumbbell,
+            "dumbbell.loss: -0.1 is not a probability: it must lie between 0 and 1",
+        ),
+        (
+            DUMBBELL,
+            "reverse.loss = { kind = \"gilbert-elliott\", p = 0.1, r = 2 }",
+            &dumbbell,
+            "dumbbell.reverse.loss.r: 2 is not a probability: it must lie between 0 and 1",
+        ),
+        (
+            DUMBBELL,
+            "reverse.queue = { kind = \"red\", limit = \"50p\", min = \"15p\", max = \"15p\" }",
+            &dumbbell,
+            "dumbbell.reverse.queue.max: 15p is not above min, 15p",
+        ),
+        (
+            DUMBBELL,
+            "reverse.queue = { kind = \"red\", limit = \"50p\", min = \"5kb\", max = \"15p\" }",
+            &dumbbell,
+            "dumbbell.reverse.queue.min: 5kb is in another unit than the limit, 50p; use packets or bytes for both",
+        ),
+        (
+            DUMBBELL,
+            "reverse.queue = { kind = \"codel\", limit = \"50p\", target = \"200ms\" }",
+            &dumbbell,
+            "dumbbell.reverse.queue.interval: 100ms is not above the target, 200ms",
+        ),
+        (
+            DUMBBELL,
+            "changes = [{ at = \"2s\", delay = \"1ms\" }, { at = \"1s\", rate = \"1mbit\" }]",
+            &dumbbell,
+            "dumbbell.changes[1].at: 1s is not after the change before it",
+        ),
+        (
+            DUMBBELL,
+            "changes = [{ at = \"2s\" }]",
+            &dumbbell,
+            "dumbbell.changes[0]: it changes neither rate nor delay",
+        ),
+        (
+            DUMBBELL,
+            "outages = [{ from = \"2s\", to = \"1s\" }]",
+            &dumbbell,
+            "dumbbell.outages[0].to: 1s is not after its start, 2s",
+        ),
+        (
+            DUMBBELL,
+            "trace = \"lte.mahimahi\"",
+            &dumbbell,
+            "dumbbell.rate: the link has a trace, which says the rate",
+        ),
+    ];
+    for (base, addition, flows, message) in cases {
+        let network = network(&format!("{base}{addition}"));
+        let error = network.validate(flows).expect_err(message);
+        assert_eq!(error.to_string(), *message);
+    }
+}
+
+#[test]
+fn what_is_no_network_is_refused_while_reading() {
+    for (addition, message) in [
+        (
+            "color = \"red\"",
+            "unknown field `color`, expected one of `rtt`, `access-rate`",
+        ),
+        (
+            "access-rate = \"-3mbit\"",
+            "\"-3mbit\" is not a rate: it is negative",
+        ),
+        (
+            "access-rate = \"3potatoes\"",
+            "\"3potatoes\" is not a rate: unknown unit \"potatoes\"; use bit, kbit, mbit, gbit, tbit (bits per second), pps (full datagrams per second)",
+        ),
+        (
+            "access-rate = \"0pps\"",
+            "\"0pps\" is not a rate: it is zero",
+        ),
+        (
+            "reverse.queue = { kind = \"sfq\" }",
+            "unknown variant `sfq`, expected one of `drop-tail`, `red`, `codel`, `fq-codel`",
+        ),
+        (
+            "reverse.queue = { kind = \"red\", limit = \"5p\", min = \"1p\" }",
+            "missing field `max`",
+        ),
+        (
+            "reverse.queue = { kind = \"codel\", limit = \"5p\", max-p = 1 }",
+            "unknown field `max-p`, expected one of `limit`, `target`, `interval`, `ecn`",
+        ),
+        (
+            "reverse.queue = 5",
+            "invalid type: integer `5`, expected a queue",
+        ),
+        (
+            "reverse.queue = \"1.5p\"",
+            "\"1.5p\" is not a buffer: it has a fraction",
+        ),
+    ] {
+        let error = parse(&format!("{DUMBBELL}{addition}")).expect_err(message);
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn queues_and_losses_have_short_forms() {
+    let text = format!("{DUMBBELL}loss = 0.01\nreverse.queue = \"unlimited\"\n");
+    let Network::Dumbbell(dumbbell) = network(&text) else {
+        panic!("a dumbbell")
+    };
+    assert!(
+        matches!(&dumbbell.queue, Some(QueueSpec::DropTail(spec)) if spec.limit.to_string() == "50p")
+    );
+    assert_eq!(dumbbell.loss, Some(LossSpec::Uniform(0.01)));
+    let reverse = dumbbell.reverse.expect("a reverse");
+    assert_eq!(reverse.queue, Some(QueueSpec::Unlimited));
+    for (text, rate) in [
+        ("187.5pps", LinkRate::Packets(187.5)),
+        ("8kbit", LinkRate::Bits("8kbit".parse().expect("a rate"))),
+    ] {
+        assert_eq!(text.parse(), Ok(rate));
+        assert_eq!(rate.to_string(), text);
+    }
+    let rate = LinkRate::Packets(187.5).resolve(DATAGRAM).expect("a rate");
+    assert_eq!(rate.bps(), 1378 * 8 * 375 / 2);
+}
+
+fn build(network: &Network, flows: &[FlowPlace], directory: &Path) -> Built {
+    network
+        .build(flows, DATAGRAM, Duration::from_micros(120), SEED, directory)
+        .expect("it can be built")
+}
+
+/// What one Reno flow per route and the links have come to after ten seconds:
+/// stream bytes received, and per measured link its metrics.
+struct Outcome {
+    received: Vec<u64>,
+    lost: Vec<u64>,
+    links: Vec<(String, Vec<(&'static str, f64)>)>,
+}
+
+impl Outcome {
+    fn metric(&self, link: &str, metric: &str) -> f64 {
+        let measures = self.links.iter().find(|(name, _)| name == link);
+        let measures = &measures.expect("a measured link").1;
+        let value = measures.iter().find(|(name, _)| *name == metric);
+        value.expect("a metric").1
+    }
+}
+
+fn run(text: &str, flows: &[FlowPlace], ecn: bool) -> Outcome {
+    let members: usize = flows.iter().map(|flow| flow.count).sum();
+    isolated(SEED, || {
+        let built = build(&network(text), flows, Path::new("."));
+        let mut simulation = Simulation::new(built.topology).expect("isolated");
+        for _ in 0..members {
+            let flow = Flow {
+                ecn,
+                ..Flow::new(Controller::named("reno"))
+            };
+            simulation.add_flow(flow).expect("there is a route");
+        }
+        simulation
+            .run_until(Duration::from_secs(2))
+            .expect("it makes progress");
+        simulation.start_measuring();
+        simulation
+            .run_until(Duration::from_secs(12))
+            .expect("it makes progress");
+        let report = |flow| simulation.report(flow).expect("a flow");
+        let links = built.links.iter().map(|(name, id)| {
+            let link = simulation.link(*id).expect("a link");
+            let measures = link.measures(simulation.now());
+            let values = measures
+                .iter()
+                .map(|measure| (measure.metric, measure.value));
+            (name.clone(), values.collect())
+        });
+        Outcome {
+            received: (0..members)
+                .map(|flow| report(flow).received_bytes)
+                .collect(),
+            lost: (0..members).map(|flow| report(flow).packets_lost).collect(),
+            links: links.collect(),
+        }
+    })
+    .expect("clock and entropy are linked")
+}
+
+#[test]
+fn three_bottlenecks_in_a_row() {
+    // One flow over all, one over each.
+    let link = |from: &str, to: &str| {
+        format!(
+            "[[link]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"4mbit\"\ndelay = \"5ms\"\nqueue = \"20p\"\n"
+        )
+    };
+    let text = link("a", "b") + &link("b", "c") + &link("c", "d");
+    let flows = [
+        place("long", "a", "d"),
+        place("one", "a", "b"),
+        place("two", "b", "c"),
+        place("three", "c", "d"),
+    ];
+    let built = build(&network(&text), &flows, Path::new("."));
+    let round_trips: Vec<_> = built.paths.iter().map(|path| path.round_trip).collect();
+    assert_eq!(round_trips, [30, 10, 10, 10].map(Duration::from_millis));
+    let names: Vec<_> = built.links.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ab", "bc", "cd"]);
+
+    let outcome = run(&text, &flows, false);
+    for link in ["ab", "bc", "cd"] {
+        assert!(outcome.metric(link, "utilisation") > 0.9, "{link}");
+        assert!(outcome.metric(link, "drops") > 0.0, "{link}");
+        assert!(outcome.metric(link, "queue_max_packets") <= 21.0, "{link}");
+    }
+    let [long, short @ ..] = &outcome.received[..] else {
+        panic!("four flows")
+    };
+    assert!(*long > 100_000 && short.iter().all(|one| one > long));
+}
+
+#[test]
+fn flows_go_both_ways_over_a_dumbbell_with_access_of_their_own() {
+    let flows = [
+        in_dumbbell(2),
+        FlowPlace {
+            access_delay: Some("30ms".parse().expect("a time")),
+            direction: Some(FlowDirection::Reverse),
+            ..in_dumbbell(1)
+        },
+    ];
+    let text = format!("{DUMBBELL}reverse = {{ rate = \"2mbit\", queue = \"20p\" }}\n");
+    let network = network(&text);
+    let built = build(&network, &flows, Path::new("."));
+    assert_eq!(network.measured_links(), ["bottleneck", "reverse"]);
+    let facts: Vec<_> = built
+        .paths
+        .iter()
+        .map(|path| (path.rate.to_string(), path.round_trip.as_micros()))
+        .collect();
+    // 40 ms with 0.4 ms of access at each of four places, or with 30 ms there.
+    let [fast, slow] = [("10mbit", 40_000), ("2mbit", 158_400)];
+    let facts: Vec<_> = facts
+        .iter()
+        .map(|(rate, rtt)| (rate.as_str(), *rtt))
+        .collect();
+    assert_eq!(facts, [fast, fast, slow]);
+
+    let outcome = run(&text, &flows, false);
+    // Acknowledgements wait behind data, and some are dropped.
+    assert!(outcome.metric("bottleneck", "utilisation") > 0.6);
+    assert!(outcome.metric("reverse", "utilisation") > 0.6);
+    assert!(outcome.metric("reverse", "drops") > 0.0);
+    assert!(outcome.received[2] < outcome.received[0]);
+}
+
+#[test]
+fn every_impairment_happens_and_does_no_harm_beyond_itself() {
+    for (impairment, metric) in [
+        ("loss = 0.01", Some("impaired")),
+        (
+            "loss = { kind = \"gilbert-elliott\", p = 0.002, r = 0.5 }",
+            Some("impaired"),
+        ),
+        (
+            "loss = { kind = \"given\", packets = [3000, 3001] }",
+            Some("impaired"),
+        ),
+        (
+            "outages = [{ from = \"5s\", to = \"5.2s\" }]",
+            Some("impaired"),
+        ),
+        ("duplicate = 0.02", Some("duplicated")),
+        ("reorder = { probability = 0.01, delay = \"3ms\" }", None),
+        ("jitter = \"4ms\"", None),
+        ("jitter = { max = \"2ms\", in-order = false }", None),
+        ("corrupt = 0.01", None),
+        (
+            "corrupt = 0.01\nreverse.corrupt = 0.05\nreverse.duplicate = 0.1",
+            None,
+        ),
+        (
+            "changes = [{ at = \"5s\", rate = \"5mbit\", delay = \"2ms\" }]",
+            None,
+        ),
+        (
+            "changes = [{ at = \"5s\", delay = \"2ms\" }]\nkeep-order = true",
+            None,
+        ),
+        (
+            "changes = [{ at = \"4s\", delay = \"80ms\" }]\nreverse.loss = 0.05",
+            None,
+        ),
+    ] {
+        let outcome = run(
+            &format!("{DUMBBELL}{impairment}\n"),
+            &[in_dumbbell(1)],
+            false,
+        );
+        if let Some(metric) = metric {
+            assert!(outcome.metric("bottleneck", metric) > 0.0, "{impairment}");
+        }
+        assert!(
+            outcome.received[0] > 1_000_000,
+            "{impairment}: {:?}",
+            outcome.received
+        );
+    }
+}
+
+#[test]
+fn corrupted_packets_count_as_lost_and_duplicates_do_not() {
+    let lost = |impairment: &str| {
+        let wide = DUMBBELL.replace("50p", "unlimited");
+        let outcome = run(&format!("{wide}{impairment}\n"), &[in_dumbbell(1)], false);
+        (outcome.lost[0], outcome.metric("bottleneck", "drops"))
+    };
+    let (corrupted, drops) = lost("corrupt = 0.01");
+    assert!(corrupted > 20 && drops == 0.0, "{corrupted}, {drops}");
+    assert_eq!(lost("duplicate = 0.05"), (0, 0.0));
+}
+
+#[test]
+fn queues_mark_what_allows_it() {
+    for queue in [
+        r#"{ kind = "red", limit = "50p", min = "5p", max = "15p", gentle = true, ecn = true }"#,
+        r#"{ kind = "codel", limit = "50p", ecn = true }"#,
+        r#"{ kind = "fq-codel", limit = "50p", ecn = true }"#,
+    ] {
+        let text = DUMBBELL.replace("\"50p\"", queue);
+        let marking = run(&text, &[in_dumbbell(2)], true);
+        assert!(marking.metric("bottleneck", "marks") > 0.0, "{queue}");
+        let dropping = run(&text, &[in_dumbbell(2)], false);
+        assert_eq!(dropping.metric("bottleneck", "marks"), 0.0, "{queue}");
+        assert!(dropping.metric("bottleneck", "drops") > 0.0, "{queue}");
+    }
+}
+
+#[test]
+fn a_trace_sets_the_pace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // 3000 bytes every 5 ms: 4.8 Mbit/s.
+    fs::write(directory.path().join("cell"), "5\n5\n").expect("it can be written");
+    let text = DUMBBELL.replace("rate = \"10mbit\"", "trace = \"cell\"");
+    let utilisation = isolated(SEED, || {
+        let built = build(&network(&text), &[in_dumbbell(1)], directory.path());
+        assert_eq!(built.paths[0].rate.to_string(), "4.8mbit");
+        let (_, bottleneck) = built.links[0].clone();
+        let mut simulation = Simulation::new(built.topology).expect("isolated");
+        let reno = Flow::new(Controller::named("reno"));
+        simulation.add_flow(reno).expect("there is a route");
+        simulation
+            .run_until(Duration::from_secs(10))
+            .expect("it makes progress");
+        let link = simulation.link(bottleneck).expect("a link");
+        link.utilisation(simulation.now())
+    })
+    .expect("clock and entropy are linked");
+    assert!((0.85..=1.0).contains(&utilisation), "{utilisation}");
+
+    let missing = network(&text.replace("cell", "nowhere"));
+    let error = missing
+        .build(
+            &[in_dumbbell(1)],
+            DATAGRAM,
+            Duration::ZERO,
+            SEED,
+            directory.path(),
+        )
+        .expect_err("no such file");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("dumbbell.trace: cannot read "),
+        "{message}"
+    );
+}

@@ -45,10 +45,8 @@ fn fq_codel(limit: Buffer) -> FqCodelParameters {
 /// One queue of each kind, with room for at most `limit`.
 fn all_kinds(limit: Buffer) -> Vec<Box<dyn Queue>> {
     let part = |divisor: u64| match limit {
-        Buffer::Packets(all) => {
-            Buffer::Packets(all.saturating_add(divisor).div_ceil(nonzero(divisor)))
-        }
-        Buffer::Bytes(all) => Buffer::Bytes(all.saturating_add(divisor).div_ceil(nonzero(divisor))),
+        Buffer::Packets(all) => Buffer::Packets(nonzero(all.get() / divisor)),
+        Buffer::Bytes(all) => Buffer::Bytes(nonzero(all.get() / divisor)),
     };
     let red = RedParameters {
         limit,

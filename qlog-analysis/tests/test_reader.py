@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from synthetic import HEADER, NONE_YET, RS, TraceText
 
-from qlog_analysis import reader
+from qlog_analysis import container
 from qlog_analysis.errors import NotQlogError
 from qlog_analysis.reader import Trace, read_trace
 
@@ -180,7 +180,7 @@ def test_blocks_do_not_change_the_result(
         trace.acked(n + 0.5, [0, n])
         trace.metrics(n + 0.5, bytes_in_flight=n)
     whole = read(tmp_path, trace)
-    monkeypatch.setattr(reader, "BLOCK_BYTES", block)
+    monkeypatch.setattr(container, "BLOCK_BYTES", block)
     told: list[int] = []
     parts = read_trace(tmp_path / "trace.sqlog", told.append)
     assert sum(told) == (tmp_path / "trace.sqlog").stat().st_size
@@ -195,14 +195,7 @@ def test_blocks_do_not_change_the_result(
 def test_what_is_no_qlog_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.bin"
     path.write_bytes(content)
-    with pytest.raises(NotQlogError, match=r"other\.bin: not a qlog trace: the first record"):
-        read_trace(path)
-
-
-def test_contained_json_is_refused_with_what_would_be_right(tmp_path: Path) -> None:
-    path = tmp_path / "other.qlog"
-    path.write_text('{"qlog_version": "0.3", "traces": []}')
-    with pytest.raises(NotQlogError, match="only JSON-SEQ"):
+    with pytest.raises(NotQlogError, match=r"other\.bin: not a qlog trace: "):
         read_trace(path)
 
 

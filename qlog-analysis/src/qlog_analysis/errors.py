@@ -9,7 +9,7 @@ class AnalysisError(Exception):
 
 
 class NotQlogError(AnalysisError):
-    """A file is no qlog trace in JSON-SEQ."""
+    """A file cannot be read, or is no qlog."""
 
 
 class LayoutError(AnalysisError):
@@ -18,3 +18,7 @@ class LayoutError(AnalysisError):
 
 class UsageError(AnalysisError):
     """An argument makes no sense."""
+
+
+class SeveralTracesError(AnalysisError):
+    """A file holds the traces of several connections where one is wanted."""

@@ -1,47 +1,48 @@
-"""Reads a qlog trace into one tidy table per kind of event.
+"""Reads qlog traces into one tidy table per kind of event.
 
-The format is JSON-SEQ (RFC 7464) as quiche writes it: records that start with RS and end with LF,
-the first of them a header, the others events with `time` in milliseconds since the trace began.
-
-polars takes the file apart into records, sorts these by the name of their event, and decodes with
-a fixed schema only the kinds and the fields that are used: quick, and no field that first appears
-late is lost to inference.
+polars takes a file apart into records, sorts these by the name of their event, and decodes with a
+fixed schema only the kinds and the fields that are used: quick, and no field that first appears
+late is lost to inference. Traces of other programs are first brought into the form of today's
+drafts, event by event (see `dialects`), which is slower.
 """
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import polars as pl
 
-from qlog_analysis.errors import NotQlogError
-
-BLOCK_BYTES = 4 << 20
-"""How much of a file is decoded at a time: bounds the memory; more is slower, as is much less."""
-
-NO_SSTHRESH = 2.0**63
-"""Slow start thresholds from here on mean "none": quiche starts at 2^64 - 1."""
-
-# A first record longer than this is no header.
-_MOST_HEADER_BYTES = 1 << 20
-
-_RS = b"\x1e"
-_LF = b"\n"
-# A control character has no place in JSON, so that as the separator of columns it never splits.
-_NEVER = "\x01"
+from qlog_analysis.container import Document, QlogFile, decode, looks_whole
+from qlog_analysis.dialects import (
+    CANONICAL,
+    CONVERTED,
+    NO_SSTHRESH,
+    Clock,
+    Dialect,
+    Translator,
+    recognise,
+)
+from qlog_analysis.errors import NotQlogError, SeveralTracesError
+from qlog_analysis.unpacking import Unpacked
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One trace as tables; times are milliseconds since the trace began, rows in file order.
+    """One trace as tables, in order of time; times are milliseconds since the trace began.
 
     Attributes:
         path: the file.
-        header: the first record.
+        header: the header of the file, empty if it is missing.
+        connection: which of the file's connections this is, empty if it has but one.
+        vantage: the end that logged it: "server", "client", "network" or "unknown"; found out by
+            the packets, when the trace does not say and all received ones were asked for.
+        dialect: how the program that wrote it does that.
         sent: packets sent: `time_ms`, `packet_type`, `packet_number`, `length_bytes`.
+        received: packets received, in the same columns; only those with acknowledgements unless
+            all were asked for.
         acks: acknowledged ranges as they arrived, one row per range: `time_ms`, `packet_type` of
             the packet that carried it, `first`, `last` (packet numbers, both included).
         metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
@@ -53,19 +54,25 @@ class Trace:
         losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`; empty
             also where losses are not logged (see the module `losses`).
         records: events in the file, skipped ones included.
-        skipped: events that could not be read.
-        truncated: whether the last event is among the skipped ones: the file was cut off.
+        skipped: events in the file that could not be read.
+        unordered: rows whose time was before that of a row above them.
+        truncated: whether the file was cut off.
     """
 
     path: Path
     header: Mapping[str, Any]
+    connection: str
+    vantage: str
+    dialect: Dialect
     sent: pl.DataFrame
+    received: pl.DataFrame
     acks: pl.DataFrame
     metrics: pl.DataFrame
     states: pl.DataFrame
     losses: pl.DataFrame
     records: int
     skipped: int
+    unordered: int
     truncated: bool
 
 
@@ -95,18 +102,14 @@ def _field(*names: str) -> pl.Expr:
 _TIME = _field("time").alias("time_ms")
 _PACKET_TYPE = _field("data", "header", "packet_type").alias("packet_type")
 
+_HEADER = pl.Struct({"packet_type": pl.String, "packet_number": pl.Int64})
+_PACKET = (_TIME, _PACKET_TYPE, _field("data", "header", "packet_number").alias("packet_number"))
+_LENGTH = _field("data", "raw", "length").alias("length_bytes")
+
 _SENT = _Kind(
     marker=':packet_sent"',
-    schema=_event(
-        header=pl.Struct({"packet_type": pl.String, "packet_number": pl.Int64}),
-        raw=pl.Struct({"length": pl.Int64}),
-    ),
-    columns=(
-        _TIME,
-        _PACKET_TYPE,
-        _field("data", "header", "packet_number").alias("packet_number"),
-        _field("data", "raw", "length").alias("length_bytes"),
-    ),
+    schema=_event(header=_HEADER, raw=pl.Struct({"length": pl.Int64})),
+    columns=(*_PACKET, _LENGTH),
     required=("time_ms", "packet_number", "length_bytes"),
 )
 
@@ -114,12 +117,15 @@ _RECEIVED = _Kind(
     marker=':packet_received"',
     wanted='"acked_ranges"',
     schema=_event(
-        header=pl.Struct({"packet_type": pl.String}),
+        header=_HEADER,
+        raw=pl.Struct({"length": pl.Int64}),
         frames=pl.List(pl.Struct({"acked_ranges": pl.List(pl.List(pl.Int64))})),
     ),
-    columns=(_TIME, _PACKET_TYPE, _field("data", "frames").alias("frames")),
+    columns=(*_PACKET, _LENGTH, _field("data", "frames").alias("frames")),
     required=("time_ms", "frames"),
 )
+
+_ALL_RECEIVED = replace(_RECEIVED, wanted="", required=("time_ms", "packet_type"))
 
 VEGAS_FIELDS = (
     "vegas_base_rtt_ms",
@@ -151,8 +157,7 @@ _METRICS = _Kind(
     columns=(
         _TIME,
         *(_field("data", name).alias(column) for name, column in _RENAMED.items()),
-        # NOTE: quiche logs bytes per second, the draft (quic-events-13) says bits per second.
-        (_field("data", "pacing_rate") * 8).alias("pacing_bps"),
+        _field("data", "pacing_rate").alias("pacing_bps"),
         _field("data", "cf_lost_packets", "total").alias("lost_packets"),
         _field("data", "pto_count").alias("pto_count"),
         _field("data", "cf_app_limited").alias("app_limited"),
@@ -170,152 +175,243 @@ _STATES = _Kind(
 
 _LOST = _Kind(
     marker=':packet_lost"',
-    schema=_event(header=pl.Struct({"packet_type": pl.String, "packet_number": pl.Int64})),
-    columns=(
-        _TIME,
-        _PACKET_TYPE,
-        _field("data", "header", "packet_number").alias("packet_number"),
-    ),
+    schema=_event(header=_HEADER),
+    columns=_PACKET,
     required=("time_ms", "packet_number"),
 )
 
-_KINDS = (_SENT, _RECEIVED, _METRICS, _STATES, _LOST)
 
-
-def read_trace(path: Path, on_bytes: Callable[[int], None] = lambda _: None) -> Trace:
-    """Reads a trace.
+def read_trace(
+    path: Path, on_bytes: Callable[[int], None] = lambda _: None, *, received: bool = False
+) -> Trace:
+    """Reads the trace of a file that holds one connection.
 
     Records that cannot be read are skipped and counted.
 
     Args:
-        path: the file.
+        path: the file; gzip and zstd are unpacked.
         on_bytes: told the number of bytes after each part that was read, for a progress bar.
+        received: whether to read all packets that were received; else only those with
+            acknowledgements, which is quicker.
 
     Raises:
-        NotQlogError: the file cannot be opened, or does not start with the header of a qlog in
-            JSON-SEQ.
+        NotQlogError: the file cannot be opened, or is no qlog.
+        SeveralTracesError: the file holds the traces of several connections.
+    """
+    traces = read_traces(path, on_bytes, received=received)
+    if len(traces) > 1:
+        names = ", ".join(trace.connection for trace in traces[:3])
+        more = ", …" if len(traces) > 3 else ""
+        raise SeveralTracesError(
+            f"{path}: holds the traces of {len(traces)} connections ({names}{more}); one is wanted"
+        )
+    return traces[0]
+
+
+def read_traces(
+    path: Path, on_bytes: Callable[[int], None] = lambda _: None, *, received: bool = False
+) -> list[Trace]:
+    """Reads all traces of a file, at least one, as `read_trace` does.
+
+    Some programs write all connections of an endpoint into one file.
+
+    Raises:
+        NotQlogError: the file cannot be opened, or is no qlog.
     """
     try:
-        with path.open("rb") as file:
-            return _read(path, file, on_bytes)
+        with path.open("rb") as raw:
+            unpacked = Unpacked(raw, on_bytes)
+            file = QlogFile(path, unpacked)
+            traces = _read(path, file, received)
     except OSError as error:
         raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
+    if unpacked.damaged:
+        return [replace(trace, truncated=True) for trace in traces]
+    return traces
 
 
-def _read(path: Path, file: BinaryIO, on_bytes: Callable[[int], None]) -> Trace:
-    parts: list[list[pl.DataFrame]] = [[_no_rows(kind)] for kind in _KINDS]
-    header: Mapping[str, Any] | None = None
-    separator = _RS
-    records = skipped = 0
-    truncated = False
-    rest = b""
-    while True:
-        block = file.read(BLOCK_BYTES)
-        at_end = not block
-        on_bytes(len(block))
-        block = rest + block
-        if header is None:
-            separator = _RS if block.startswith(_RS) else _LF
-            header, block = _take_header(path, block, separator, at_end)
-            if header is None:
-                rest = block
-                continue
-        # What follows the last separator may go on in the next block.
-        cut = len(block) if at_end else block.rfind(separator) + 1
-        rest = block[cut:]
-        if not cut and not at_end:
-            continue
-        lines, undecodable = _split(block[:cut], separator)
-        records += lines.len() + undecodable
-        skipped += undecodable
-        truncated = at_end and lines.len() > 0 and not _looks_whole(lines.tail(1)).all()
-        for part, kind in zip(parts, _KINDS, strict=True):
+def _read(path: Path, file: QlogFile, received: bool) -> list[Trace]:
+    reading = _Reading(path, file, received)
+    if file.documents is None:
+        reading.sequence()
+    else:
+        for number, document in enumerate(file.documents):
+            reading.document(number, document)
+    return reading.traces()
+
+
+class _Tables:
+    """The tables of one connection while they grow."""
+
+    def __init__(self, kinds: Sequence[_Kind]) -> None:
+        self._kinds = kinds
+        self._parts = [[_no_rows(kind)] for kind in kinds]
+
+    def add(self, lines: pl.Series) -> tuple[int, pl.Series]:
+        """Takes records; gives the number of those that were bad, and those of no kind."""
+        bad = 0
+        for part, kind in zip(self._parts, self._kinds, strict=True):
             of_kind = lines.str.contains(kind.marker, literal=True)
-            table, bad = _decode(_useful(lines.filter(of_kind), kind), kind)
+            table, failed = _decode(_useful(lines.filter(of_kind), kind), kind)
             part.append(table)
-            skipped += bad
+            bad += failed
             lines = lines.filter(~of_kind)
-        skipped += _count_strays(lines)
-        if at_end:
-            break
-    sent, received, metrics, states, losses = (pl.concat(part) for part in parts)
-    return Trace(
-        path=path,
-        header=header,
-        sent=sent,
-        acks=_ranges(received),
-        metrics=_fill(metrics),
-        states=states,
-        losses=losses,
-        records=records,
-        skipped=skipped,
-        truncated=truncated,
-    )
+        return bad, lines
+
+    def finish(self) -> tuple[list[pl.DataFrame], int]:
+        """The tables in order of time, and the number of rows that were out of order."""
+        tables = [pl.concat(part) for part in self._parts]
+        unordered = 0
+        for number, table in enumerate(tables):
+            time = table["time_ms"]
+            late = int((time < time.cum_max()).sum())
+            if late:
+                tables[number] = table.sort("time_ms", maintain_order=True)
+            unordered += late
+        return tables, unordered
 
 
-def _take_header(
-    path: Path, block: bytes, separator: bytes, at_end: bool
-) -> tuple[Mapping[str, Any] | None, bytes]:
-    """The first record and what follows it; None when the block ends before the record does."""
-    start = len(_RS) if separator == _RS else 0
-    end = block.find(separator, start)
-    if end < 0:
-        if not at_end and len(block) < _MOST_HEADER_BYTES:
-            return None, block
-        end = len(block)
-    try:
-        header = json.loads(block[start:end])
-    except ValueError:
-        header = None
-    if not isinstance(header, dict) or not header.keys() & {"file_schema", "qlog_version"}:
-        raise NotQlogError(
-            f"{path}: not a qlog trace: the first record must be a JSON object with file_schema or "
-            f"qlog_version, but the file starts with {bytes(block[:40])!r}"
+class _Reading:
+    """Reads a file's records into the tables of its connections."""
+
+    def __init__(self, path: Path, file: QlogFile, received: bool) -> None:
+        self._path = path
+        self._file = file
+        wanted = _ALL_RECEIVED if received else _RECEIVED
+        self._kinds = (_SENT, wanted, _METRICS, _STATES, _LOST)
+        self._connections: dict[str, _Connection] = {}
+        self._records = 0
+        self._skipped = 0
+        self._truncated = False
+
+    def sequence(self) -> None:
+        """Reads JSON-SEQ or JSON lines."""
+        header = self._file.header.get("trace")
+        trace = header if isinstance(header, dict) else {}
+        dialect = recognise(self._file.header, trace, self._file.names)
+        translate = Translator(dialect, Clock(trace, dialect.from_first_event))
+        twice = dialect is CANONICAL and self._file.header[CONVERTED].get("for") == "both"
+        for lines in self._file.lines():
+            if twice:
+                lines = replace(lines, texts=_once(lines.texts))
+            self._records += len(lines.texts) + lines.undecodable
+            self._skipped += lines.undecodable
+            self._truncated = lines.cut_off
+            if dialect.translate is None:
+                bad, others = self._connection("", trace, dialect).tables.add(lines.texts)
+                self._skipped += bad + _count_strays(others)
+            else:
+                self._translated("", trace, translate, map(_value, lines.texts))
+        if not self._connections:
+            self._connection("", trace, dialect)
+
+    def document(self, number: int, document: Document) -> None:
+        """Reads a trace of a JSON document."""
+        trace = document.trace
+        dialect = recognise(self._file.header, trace, "")
+        translate = Translator(dialect, Clock(trace, dialect.from_first_event))
+        key = f"trace {number + 1}" if len(self._file.documents or ()) > 1 else ""
+        self._records += len(document.events) + document.unreadable
+        self._skipped += document.unreadable
+        self._truncated |= document.cut_off
+        self._translated(key, trace, translate, document.events)
+        if not self._connections:
+            self._connection(key, trace, dialect)
+
+    def _translated(
+        self,
+        key: str,
+        trace: Mapping[str, Any],
+        translate: Translator,
+        values: Iterable[Any],
+    ) -> None:
+        """Takes events of another dialect, whose records may belong to several connections."""
+        texts: dict[str, list[str]] = {}
+        for value in values:
+            event = translate(value)
+            if event is None:
+                self._skipped += 1
+                continue
+            group = event.get("group_id", "")
+            texts.setdefault(f"{key} {group}".strip(), []).append(_text(event))
+        for name, group_texts in texts.items():
+            connection = self._connection(name, trace, translate.dialect)
+            lines = pl.Series(group_texts, dtype=pl.String)
+            bad, others = connection.tables.add(lines)
+            self._skipped += bad + _count_strays(others)
+
+    def _connection(self, name: str, trace: Mapping[str, Any], dialect: Dialect) -> "_Connection":
+        if name not in self._connections:
+            self._connections[name] = _Connection(name, trace, dialect, _Tables(self._kinds))
+        return self._connections[name]
+
+    def traces(self) -> list[Trace]:
+        return [self._trace(connection) for connection in self._connections.values()]
+
+    def _trace(self, connection: "_Connection") -> Trace:
+        (sent, received, metrics, states, losses), unordered = connection.tables.finish()
+        dialect = connection.dialect
+        # What was translated is in the drafts' units already.
+        pacing = dialect.pacing_bits if dialect.translate is None else 1.0
+        return Trace(
+            path=self._path,
+            header=self._file.header,
+            connection=connection.name,
+            vantage=_vantage(connection.trace, sent, received),
+            dialect=dialect,
+            sent=sent,
+            received=received.drop("frames"),
+            acks=_ranges(received),
+            metrics=_fill(metrics.with_columns(pl.col("pacing_bps") * pacing)),
+            states=states,
+            losses=losses,
+            records=self._records,
+            skipped=self._skipped,
+            unordered=unordered,
+            truncated=self._truncated,
         )
-    if "traces" in header:
-        raise NotQlogError(f"{path}: a qlog of contained JSON; only JSON-SEQ (.sqlog) can be read")
-    return header, block[end:]
 
 
-def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
-    """The records of a block, and the number of those that are not UTF-8."""
-    undecodable = 0
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    name: str
+    trace: Mapping[str, Any]
+    dialect: Dialect
+    tables: _Tables
+
+
+def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFrame) -> str:
+    """The end that logged a trace: as it says, or by who sent the first packet of all."""
+    point = trace.get("vantage_point")
+    kind = point.get("type") if isinstance(point, dict) else None
+    if kind in {"client", "server", "network"}:
+        return str(kind)
+    if sent.is_empty() or received.is_empty():
+        return "unknown"
+    return "client" if sent["time_ms"][0] < received["time_ms"][0] else "server"
+
+
+def _once(texts: pl.Series) -> pl.Series:
+    """Without the copies of metrics under their old name, which qvis needs."""
+    return texts.filter(~texts.str.contains('"name":"recovery:metrics_updated"', literal=True))
+
+
+def _value(text: str) -> Any:
     try:
-        lines = _as_lines(block, separator)
-    except pl.exceptions.ComputeError:
-        good = []
-        for record in block.split(separator):
-            try:
-                record.decode()
-                good.append(record)
-            except UnicodeDecodeError:
-                undecodable += 1
-        lines = _as_lines(separator.join(good), separator)
-    return lines.filter(lines.str.strip_chars() != ""), undecodable
+        return decode(text)
+    except ValueError:
+        return None
 
 
-def _as_lines(block: bytes, separator: bytes) -> pl.Series:
-    return pl.read_csv(
-        block,
-        has_header=False,
-        separator=_NEVER,
-        quote_char=None,
-        schema={"line": pl.String},
-        eol_char=separator.decode(),
-        truncate_ragged_lines=True,
-        raise_if_empty=False,
-    ).to_series()
-
-
-def _looks_whole(lines: pl.Series) -> pl.Series:
-    return lines.str.starts_with("{") & lines.str.strip_chars_end().str.ends_with("}")
+def _text(event: Mapping[str, Any]) -> str:
+    return json.dumps(event, separators=(",", ":"))
 
 
 def _useful(lines: pl.Series, kind: _Kind) -> pl.Series:
     """Those with what is wanted of this kind, and those cut off before it: they count as bad."""
     if not kind.wanted:
         return lines
-    return lines.filter(lines.str.contains(kind.wanted, literal=True) | ~_looks_whole(lines))
+    return lines.filter(lines.str.contains(kind.wanted, literal=True) | ~looks_whole(lines))
 
 
 def _decode(lines: pl.Series, kind: _Kind) -> tuple[pl.DataFrame, int]:
@@ -351,7 +447,7 @@ def _no_rows(kind: _Kind) -> pl.DataFrame:
 
 def _count_strays(lines: pl.Series) -> int:
     """The number of records that are no events, of those of no kind that is decoded."""
-    event = _looks_whole(lines) & lines.str.contains('"name"', literal=True)
+    event = looks_whole(lines) & lines.str.contains('"name"', literal=True)
     return int((~event).sum())
 
 
@@ -369,6 +465,7 @@ def _ranges(received: pl.DataFrame) -> pl.DataFrame:
             pl.col("acked_ranges").list.last().alias("last"),
         )
         .drop_nulls()
+        .filter((pl.col("first") >= 0) & (pl.col("first") <= pl.col("last")))
     )
 
 

@@ -1,0 +1,252 @@
+"""How the records of a qlog file follow one another.
+
+JSON-SEQ (RFC 7464: each record between RS and LF), one JSON text per line, or one JSON document
+that contains all traces (qlog 0.1 to 0.4). Sequences are read in blocks, so that memory stays
+small; a document is held as a whole.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from qlog_analysis.dialects import rows
+from qlog_analysis.errors import NotQlogError
+from qlog_analysis.unpacking import Unpacked, what_is
+
+BLOCK_BYTES = 4 << 20
+"""How much of a file is decoded at a time: bounds the memory; more is slower, as is much less."""
+
+# A first record longer than this is no header.
+_MOST_HEADER_BYTES = 1 << 20
+
+_RS = b"\x1e"
+_LF = b"\n"
+_BOM = b"\xef\xbb\xbf"
+# A control character has no place in JSON, so that as the separator of columns it never splits.
+_NEVER = "\x01"
+
+_HEADER_FIELDS = {"file_schema", "qlog_version", "qlog_format", "traces"}
+# Where an event of a damaged document may begin: as an object, or as a row of draft-01.
+_EVENT_START = re.compile(
+    r'\{\s*"(?:time|name|data|category|group_id|relative_time)"\s*:|\[\s*"?[\d.]+"?\s*,\s*"'
+)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def decode(text: str) -> Any:
+    """What a JSON text says; NaN and Infinity are no JSON.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return _DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some records of a sequence as text, in order; the last of the file may be cut off."""
+
+    texts: pl.Series
+    undecodable: int
+    """Records between these that are not UTF-8."""
+    last: bool
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the file ends in the middle of a record."""
+        return self.last and len(self.texts) > 0 and not looks_whole(self.texts.tail(1)).all()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A contained trace: its header, its events, and how many of them could not be read."""
+
+    trace: Mapping[str, Any]
+    events: list[Any]
+    unreadable: int
+    cut_off: bool
+
+
+class QlogFile:
+    """A file whose header has been read.
+
+    Attributes:
+        header: the header, empty if it is missing.
+        documents: the traces, if the file is one JSON document; None for a sequence.
+    """
+
+    def __init__(self, path: Path, file: Unpacked) -> None:
+        """Reads the header.
+
+        Raises:
+            NotQlogError: there is neither a header nor any event.
+            OSError: the file cannot be read.
+        """
+        self.header: Mapping[str, Any] = {}
+        self.documents: list[Document] | None = None
+        self._file = file
+        block = file.read(BLOCK_BYTES)
+        while _LF not in block and len(block) < _MOST_HEADER_BYTES:
+            more = file.read(BLOCK_BYTES)
+            if not more:
+                break
+            block += more
+        self._rest = block = block.removeprefix(_BOM).lstrip(b" \t\r\n")
+        # Whatever comes before the first RS of JSON-SEQ is damage.
+        self._separator = _RS if _RS in block[:_MOST_HEADER_BYTES] else _LF
+        start = len(_RS) if block.startswith(_RS) else 0
+        end = block.find(self._separator, start)
+        first = block[start:] if end < 0 else block[start:end]
+        record = _object(first[:_MOST_HEADER_BYTES])
+        if record.keys() & _HEADER_FIELDS and "traces" not in record:
+            self.header = record
+            self._rest = b"" if end < 0 else block[end:]
+            return
+        if self._separator == _LF and not _is_event(record) and self._read_document():
+            return
+        # The header may be missing, or be damaged: then it is a record that cannot be read.
+        if not any(_is_event(_object(part)) for part in _sample(self._rest, self._separator)):
+            raise NotQlogError(f"{path}: not a qlog trace: {what_is(block)}")
+
+    @property
+    def names(self) -> str:
+        """Some of the text, without blanks: enough to see what the events are called."""
+        return self._rest[:_MOST_HEADER_BYTES].decode(errors="replace").replace(" ", "")
+
+    def _read_document(self) -> bool:
+        """Reads a JSON document; false if it is none of qlog."""
+        block = self._rest
+        if not block.startswith(b"{") or b'"events"' not in block:
+            return False
+        parts = [block]
+        while more := self._file.read(BLOCK_BYTES):
+            parts.append(more)
+        self._rest = b"".join(parts)
+        text = self._rest.decode(errors="replace")
+        header = _object(self._rest)
+        traces = header.get("traces")
+        if isinstance(traces, list):
+            self.documents = [
+                Document(trace, list(rows(trace)), 0, cut_off=False)
+                for trace in traces
+                if isinstance(trace, dict) and isinstance(trace.get("events"), list)
+            ]
+        else:
+            self.documents = list(_salvaged(text))
+            header = dict(re.findall(r'"(qlog_version|qlog_format)"\s*:\s*"([^"]*)"', text[:4096]))
+        self.header = {key: value for key, value in header.items() if key != "traces"}
+        return bool(self.documents)
+
+    def lines(self) -> Iterator[Lines]:
+        """The records of a sequence after the header, a block at a time."""
+        rest = self._rest
+        self._rest = b""
+        at_end = False
+        while not at_end:
+            block = self._file.read(BLOCK_BYTES)
+            at_end = not block
+            block = rest + block
+            # What follows the last separator may go on in the next block.
+            cut = len(block) if at_end else block.rfind(self._separator) + 1
+            rest = block[cut:]
+            if cut or at_end:
+                texts, undecodable = _split(block[:cut], self._separator)
+                yield Lines(texts, undecodable, at_end)
+
+
+def _object(record: bytes) -> dict[str, Any]:
+    try:
+        value = decode(record.decode())
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_event(record: Mapping[str, Any]) -> bool:
+    return isinstance(record.get("name"), str) and "time" in record
+
+
+def _sample(block: bytes, separator: bytes) -> list[bytes]:
+    return block[:_MOST_HEADER_BYTES].split(separator)
+
+
+def _salvaged(text: str) -> Iterator[Document]:
+    """The events of a document that is damaged or cut off, each for itself."""
+    arrays = [match.end() for match in re.finditer(r'"events"\s*:\s*\[', text)]
+    for start, stop in zip(arrays, [*arrays[1:], len(text)], strict=True):
+        before = text[max(0, start - 4096) : start]
+        columns = re.findall(r'"event_fields"\s*:\s*(\[[^\[\]]*\])', before)
+        trace: dict[str, Any] = {}
+        if columns:
+            with contextlib.suppress(ValueError):
+                trace["event_fields"] = decode(columns[-1])
+        events = []
+        unreadable = 0
+        at = start
+        while match := _EVENT_START.search(text, at, stop):
+            if text[at : match.start()].strip(" \t\r\n,"):
+                unreadable += 1
+            try:
+                event, at = _DECODER.raw_decode(text, match.start())
+                events.append(event)
+            except (ValueError, RecursionError):
+                at = match.start() + 1
+        tail = text[at:stop].lstrip()
+        ended = tail.startswith("]")
+        if not ended and tail.strip(" \t\r\n,"):
+            unreadable += 1
+        trace["events"] = events
+        yield Document(trace, list(rows(trace)), unreadable, cut_off=not ended)
+
+
+def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
+    """The records of a block, and the number of those that are not UTF-8."""
+    if separator == _RS:
+        # Where an RS was lost, the LF before it still ends a record.
+        block = block.replace(b"}\n{", b"}\x1e{")
+    undecodable = 0
+    try:
+        lines = _as_lines(block, separator)
+    except pl.exceptions.ComputeError:
+        good = []
+        for record in block.split(separator):
+            try:
+                record.decode()
+                good.append(record)
+            except UnicodeDecodeError:
+                undecodable += 1
+        lines = _as_lines(separator.join(good), separator)
+    return lines.filter(lines.str.strip_chars() != ""), undecodable
+
+
+def _as_lines(block: bytes, separator: bytes) -> pl.Series:
+    return pl.read_csv(
+        block,
+        has_header=False,
+        separator=_NEVER,
+        quote_char=None,
+        schema={"line": pl.String},
+        eol_char=separator.decode(),
+        truncate_ragged_lines=True,
+        raise_if_empty=False,
+    ).to_series()
+
+
+def looks_whole(texts: pl.Series) -> pl.Series:
+    """Whether texts begin and end as JSON objects do."""
+    return texts.str.starts_with("{") & texts.str.strip_chars_end().str.ends_with("}")

@@ -1,0 +1,355 @@
+"""How other programs' qlog differs from what this package reads, one place per dialect.
+
+All is read as the drafts have it (main-schema-14, quic-events-13): names such as
+`quic:packet_sent`, times and RTTs in milliseconds, rates in bits per second, lengths in `raw`. A
+`Dialect` turns an event of another form into that.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = dict[str, Any]
+
+NO_SSTHRESH = 2.0**63
+"""Slow start thresholds from here on mean "none": quiche and quinn start at 2^64 - 1."""
+
+CONVERTED = "converter"
+"""The field of the header that files written by this package have."""
+
+METRICS = "quic:recovery_metrics_updated"
+PARAMETERS = "quic:recovery_parameters_set"
+
+_RTTS = ("min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance")
+
+# Names of main-schema-01 to -07 by what follows the colon, where it is not the same today.
+_RENAMED = {
+    "metrics_updated": "recovery_metrics_updated",
+    "metric_update": "recovery_metrics_updated",
+    "data_moved": "stream_data_moved",
+    "datagrams_sent": "udp_datagrams_sent",
+    "datagrams_received": "udp_datagrams_received",
+    "datagram_dropped": "udp_datagram_dropped",
+    "key_retired": "key_discarded",
+    "path_assigned": "tuple_assigned",
+}
+
+_OF_QUIC = {"transport", "recovery", "connectivity", "security", "quic"}
+_OF_HTTP = {"http", "h3", "http3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A program's way of writing qlog.
+
+    Attributes:
+        name: what it is called in summaries.
+        logs_losses: whether a trace without packet_lost events is one without losses.
+        pacing_bits: what to multiply its pacing_rate with to have bits per second.
+        rtt_ms: what to multiply its RTTs with to have milliseconds.
+        initial_rtt: an RTT that stands for "no sample yet".
+        translate: turns its events into today's; None where they are that already.
+        from_first_event: whether times count from the first event: where the zero of the trace
+            is another (the process, 1970).
+    """
+
+    name: str
+    logs_losses: bool = False
+    pacing_bits: float = 1.0
+    rtt_ms: float = 1.0
+    initial_rtt: float | None = None
+    translate: "Callable[[Event, Dialect], Event] | None" = None
+    from_first_event: bool = True
+
+
+def _draft(event: Event, dialect: Dialect) -> Event:
+    """An event of any draft, as today's. Leaves the given one as it is.
+
+    Raises:
+        ValueError, TypeError, AttributeError, OverflowError: a field has a senseless value.
+    """
+    category, _, kind = str(event["name"]).lower().rpartition(":")
+    category = str(event.get("category", category)).lower()
+    data = dict(event.get("data") or {})
+    if category in _OF_HTTP:
+        name = f"http3:{kind}"
+    elif category in _OF_QUIC or not category:
+        name = f"quic:{_RENAMED.get(kind, kind)}"
+        if kind == "parameters_set" and category == "recovery":
+            name = PARAMETERS
+    else:
+        name = f"{category}:{kind}"
+    if name.startswith("quic:packet_"):
+        _packet(data)
+    elif name == METRICS:
+        _metrics(data, dialect)
+    elif name == "quic:parameters_set" and "owner" in data:
+        data["initiator"] = data.pop("owner")
+    out: Event = {"time": event["time"], "name": name, "data": data}
+    if "group_id" in event:
+        out["group_id"] = event["group_id"]
+    return out
+
+
+def _packet(data: Event) -> None:
+    header = dict(data.get("header") or {})
+    raw = dict(data.get("raw") or {})
+    # aioquic's packet_lost and the first drafts have these outside the header.
+    for old in ("packet_type", "type"):
+        if old in data:
+            header.setdefault("packet_type", data.pop(old))
+    if "packet_number" in data:
+        header.setdefault("packet_number", data.pop("packet_number"))
+    if "packet_number" in header:
+        header["packet_number"] = whole(header["packet_number"])
+    if "packet_type" in header:
+        header["packet_type"] = _packet_type(header["packet_type"])
+    # Before main-schema-02 sizes were in the header; quinn has the packet's there still.
+    size = header.pop("packet_size", None)
+    payload = header.pop("payload_length", None)
+    if size is None and "length" not in raw:
+        size = header.pop("length", None)
+    if size is not None:
+        raw.setdefault("length", whole(size))
+    if payload is not None:
+        raw.setdefault("payload_length", whole(payload))
+    data["header"] = header
+    if raw:
+        data["raw"] = raw
+    if "frames" in data:
+        data["frames"] = [_frame(dict(frame)) for frame in data["frames"]]
+
+
+def _packet_type(value: Any) -> str:
+    text = str(value)
+    lower = text.lower()
+    return {"0rtt": "0RTT", "1rtt": "1RTT", "onertt": "1RTT", "zerortt": "0RTT"}.get(lower, lower)
+
+
+def _frame(frame: Event) -> Event:
+    frame["frame_type"] = str(frame.get("frame_type", "unknown")).lower()
+    ranges = frame.get("acked_ranges")
+    if ranges is not None:
+        frame["acked_ranges"] = [[whole(number) for number in pair] for pair in ranges]
+    if frame["frame_type"] in {"stream", "crypto", "datagram"} and "length" in frame:
+        frame["raw"] = {**frame.get("raw", {}), "payload_length": whole(frame["length"])}
+        del frame["length"]
+    for name in ("stream_id", "offset"):
+        if name in frame:
+            frame[name] = whole(frame[name])
+    return frame
+
+
+def _metrics(data: Event, dialect: Dialect) -> None:
+    if "cwnd" in data:
+        data["congestion_window"] = data.pop("cwnd")
+    if dialect.initial_rtt is not None and data.get("latest_rtt") == dialect.initial_rtt:
+        # Logged as if it had been measured.
+        for name in _RTTS:
+            data.pop(name, None)
+    for name in _RTTS:
+        if name in data:
+            data[name] = float(data[name]) * dialect.rtt_ms
+    if "pacing_rate" in data:
+        data["pacing_rate"] = round(float(data["pacing_rate"]) * dialect.pacing_bits)
+    if "ssthresh" in data and float(data["ssthresh"]) >= NO_SSTHRESH:
+        del data["ssthresh"]
+
+
+def whole(value: Any) -> int:
+    """An integer that may be written as text, as the first drafts have it.
+
+    Raises:
+        ValueError, TypeError: it is none, or is below 0 or above what QUIC has.
+    """
+    number = int(value)
+    if isinstance(value, bool) or not 0 <= number < 1 << 62 or number != float(value):
+        raise ValueError(f"{value!r} is no integer of QUIC")
+    return number
+
+
+QUICHE = Dialect(
+    "quiche",
+    # NOTE: quiche logs bytes per second, the draft (quic-events-13) says bits per second.
+    pacing_bits=8.0,
+    from_first_event=False,
+    translate=None,
+)
+"""quiche 0.25 and later, as it is: what most traces here are, and so read without translation."""
+
+OLD_QUICHE = Dialect("quiche before 0.25", pacing_bits=8.0, translate=_draft)
+"""The names of draft-02, in JSON-SEQ."""
+
+CANONICAL = Dialect("qlog-analysis", logs_losses=True, from_first_event=False, translate=None)
+"""What `convert` writes, and what all others are turned into."""
+
+QUIC_GO = Dialect("quic-go", logs_losses=True, translate=_draft)
+"""0.5x: the names of draft-02 in the container of main-schema-11 and later."""
+
+QUINN = Dialect("quinn", logs_losses=True, rtt_ms=1000.0, initial_rtt=0.333, translate=_draft)
+"""0.11: RTTs in seconds, no frames, all connections of an endpoint in one file."""
+
+AIOQUIC = Dialect("aioquic", logs_losses=True, translate=_draft)
+"""1.x: contained JSON, absolute times, packet_lost without a header, `cwnd`."""
+
+DRAFTS = Dialect("qlog", translate=_draft)
+"""Any other program that keeps to one of the drafts."""
+
+
+def recognise(header: Mapping[str, Any], trace: Mapping[str, Any], names: str) -> Dialect:
+    """The dialect of a trace.
+
+    Args:
+        header: the header of the file, empty if it has none.
+        trace: the header of the trace in it.
+        names: some of the file's text, to judge a file without header by.
+    """
+    vantage = trace.get("vantage_point")
+    point = vantage if isinstance(vantage, dict) else {}
+    if CONVERTED in header:
+        return CANONICAL
+    if str(header.get("title", "")).startswith("quic-go"):
+        return QUIC_GO
+    if str(point.get("name", "")).startswith("aioquic"):
+        return AIOQUIC
+    if "file_schema" in header and "qlog_version" not in header:
+        # The schemas that the Rust crate names, and what makes it differ from a later one.
+        plain = not ({"time_format"} & _common(trace).keys())
+        return QUICHE if plain and "code_version" not in header else DRAFTS
+    if header.get("qlog_version") == "0.3" and "traces" not in header:
+        if point.get("type") == "unknown" and "configuration" in trace:
+            return QUINN
+        if trace.get("title") == "quiche" or '"cf_' in names:
+            return OLD_QUICHE
+    if not header and '"name":"quic:' in names:
+        return QUICHE
+    return DRAFTS
+
+
+def _common(trace: Mapping[str, Any]) -> Mapping[str, Any]:
+    common = trace.get("common_fields")
+    return common if isinstance(common, dict) else {}
+
+
+class Clock:
+    """Turns the times of a trace's events into milliseconds since its first one.
+
+    Knows the formats of main-schema-14 (relative_to_epoch, relative_to_previous_event) and of the
+    earlier drafts (absolute, relative, delta), and microseconds (draft-01).
+    """
+
+    def __init__(self, trace: Mapping[str, Any], from_first_event: bool) -> None:
+        """Reads the header of a trace."""
+        common = _common(trace)
+        configuration = trace.get("configuration")
+        units = configuration.get("time_units") if isinstance(configuration, dict) else None
+        self._format = str(common.get("time_format", ""))
+        self._from_first = from_first_event
+        self._first: float | None = None
+        self._now = 0.0
+        self.scale = 1e-3 if units == "us" else 1.0
+        """What a time is multiplied with to have milliseconds."""
+
+    def ms(self, event: Event) -> float:
+        """The time of the next event.
+
+        Raises:
+            ValueError, TypeError: it has none.
+        """
+        time = float(event["time"]) * self.scale
+        if not math.isfinite(time):
+            raise ValueError(f"{event['time']!r} is no time")
+        if str(event.get("time_format", self._format)) in {"delta", "relative_to_previous_event"}:
+            time += self._now
+        self._now = time
+        if self._first is None:
+            self._first = time if self._from_first else 0.0
+        return time - self._first
+
+
+@dataclass(slots=True)
+class _Groups:
+    """Which connection the events of a file belong to, by their group_id.
+
+    NOTE: a client of quinn gives its events another group_id from the server's first packet on:
+    the connection id that the server chose.
+    """
+
+    _names: dict[str, str] = field(default_factory=dict)
+    _clients: set[str] = field(default_factory=set)
+    _answered: str | None = None
+
+    def name(self, event: Event) -> str:
+        """The first group_id of the event's connection; empty if it has none."""
+        group = str(event.get("group_id", ""))
+        what = event["name"]
+        data = event["data"]
+        initial = "header" in data and data["header"].get("packet_type") == "initial"
+        if group not in self._names:
+            self._names[group] = group if initial else self._answered or group
+            if initial and what == "quic:packet_sent":
+                self._clients.add(group)
+        if what == "quic:packet_received" and group in self._clients:
+            self._clients.remove(group)
+            self._answered = group
+        return self._names[group]
+
+
+@dataclass(slots=True)
+class Translator:
+    """Turns the events of one trace into today's: names, units, and times from the first event."""
+
+    dialect: Dialect
+    clock: Clock
+    _groups: _Groups = field(default_factory=_Groups)
+
+    def __call__(self, event: Any) -> Event | None:
+        """The event, None if it is none or has senseless values."""
+        try:
+            if not isinstance(event["name"], str) or not isinstance(event.get("data", {}), dict):
+                return None
+            time = self.clock.ms(event)
+            if self.dialect.translate is None:
+                return {**event, "time": time}
+            out = self.dialect.translate(event, self.dialect)
+            if out["name"] == METRICS and self.clock.scale != 1.0:
+                # Draft-01 has RTTs in the unit of its times.
+                for name in _RTTS:
+                    if name in out["data"]:
+                        out["data"][name] *= self.clock.scale
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
+            return None
+        out["time"] = time
+        if "group_id" in out and self.dialect is QUINN:
+            out["group_id"] = self._groups.name(out)
+        return out
+
+
+def rows(trace: Mapping[str, Any]) -> Iterator[Any]:
+    """The events of a trace of contained JSON: as objects, or as draft-01 has them, as rows."""
+    events = trace.get("events")
+    if not isinstance(events, list):
+        return
+    columns = trace.get("event_fields")
+    if not isinstance(columns, list):
+        yield from events
+        return
+    names = [str(column).lower() for column in columns]
+    for row in events:
+        if not isinstance(row, list) or len(row) > len(names):
+            yield row
+            continue
+        fields = dict(zip(names, row, strict=False))
+        event: Event = {"data": fields.get("data") or {}}
+        kind = fields.get("event", fields.get("event_type", fields.get("name", "")))
+        category = fields.get("category", "")
+        event["name"] = f"{category}:{kind}" if category else str(kind)
+        for unit in ("time", "relative_time", "delta_time"):
+            if unit in fields:
+                event["time"] = fields[unit]
+                if unit == "delta_time":
+                    event["time_format"] = "delta"
+        if "group_id" in fields:
+            event["group_id"] = fields["group_id"]
+        yield event

@@ -60,7 +60,7 @@ def test_a_crossing_is_interpolated() -> None:
 
 
 def outcome(directory: Path, lab: Lab) -> Outcome:
-    (out,) = read_outcomes(both(directory, [lab]), lambda _: lambda: None)
+    (out,) = read_outcomes(both(directory, [lab]))
     return out
 
 
@@ -210,13 +210,23 @@ def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], message
         outcome(tmp_path, lab)
 
 
+def test_some_experiments_by_name(tmp_path: Path) -> None:
+    other = fairness()
+    other.name = "001-other"
+    both(tmp_path, [fairness(), other])
+    (out,) = read_outcomes(tmp_path, ["001-other"])
+    assert out.measured.experiment.name == "001-other"
+    with pytest.raises(LayoutError, match=r"001-none/experiment\.json: no such file"):
+        read_outcomes(tmp_path, ["001-none"])
+
+
 def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="no experiment in it"):
-        read_outcomes(tmp_path, lambda _: lambda: None)
+        read_outcomes(tmp_path)
     where = fairness().save(tmp_path)
     (where / "results.parquet").write_bytes(b"nothing")
     with pytest.raises(LayoutError, match=r"results\.parquet: a table in Parquet is wanted"):
-        read_outcomes(tmp_path, lambda _: lambda: None)
+        read_outcomes(tmp_path)
 
 
 def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
@@ -230,14 +240,14 @@ def test_names_of_claims_are_theirs_alone(tmp_path: Path) -> None:
     other = fairness()
     other.name = "001-other"
     with pytest.raises(LayoutError, match="claim '001/lost' is in 001-fairness and in 001-other"):
-        read_outcomes(both(tmp_path, [fairness(), other]), lambda _: lambda: None)
+        read_outcomes(both(tmp_path, [fairness(), other]))
 
 
 def test_failures_must_be_a_list(tmp_path: Path) -> None:
     where = fairness().save(tmp_path)
     write_json(where / "failures.json", {})
     with pytest.raises(LayoutError, match=r"failures\.json: a list of failed runs"):
-        read_outcomes(tmp_path, lambda _: lambda: None)
+        read_outcomes(tmp_path)
 
 
 def test_a_quantity_with_another_where() -> None:

@@ -94,9 +94,14 @@ def _parser() -> argparse.ArgumentParser:
         "directory", type=Path, metavar="DIR", help="the directory with those of the experiments"
     )
     command.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these experiments [default: all in DIR]"
+    )
+    command.add_argument(
         "--json", type=Path, metavar="FILE", help="write what is in papers.json to FILE too"
     )
-    command.set_defaults(run=lambda options: _papers(options.directory, options.json))
+    command.set_defaults(
+        run=lambda options: _papers(options.directory, options.names, options.json)
+    )
 
     command = commands.add_parser(
         "plot",
@@ -170,11 +175,11 @@ def _report(directory: Path, json_file: Path | None) -> None:
     print(f"Report: {html}")
 
 
-def _papers(directory: Path, json_file: Path | None) -> None:
+def _papers(directory: Path, names: Sequence[str], json_file: Path | None) -> None:
     from qlog_analysis.papers import report, verdicts
 
     with _bar("reading results", " experiments") as start:
-        outcomes = verdicts.read_outcomes(directory, lambda total: _one_by_one(start(total)))
+        outcomes = verdicts.read_outcomes(directory, names, lambda total: _one_by_one(start(total)))
     text = verdicts.papers_json(outcomes)
     for path in filter(None, (directory / "papers.json", json_file)):
         path.write_text(text, encoding="utf-8")

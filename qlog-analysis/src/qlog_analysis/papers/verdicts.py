@@ -58,17 +58,23 @@ class Outcome:
     verdicts: tuple[Verdict, ...]
 
 
-def read_outcomes(directory: Path, on_start: Callable[[int], Callable[[], None]]) -> list[Outcome]:
-    """Reads all experiments below a directory, by name.
+def read_outcomes(
+    directory: Path,
+    names: Sequence[str] = (),
+    on_start: Callable[[int], Callable[[], None]] = lambda _: lambda: None,
+) -> list[Outcome]:
+    """Reads experiments below a directory, by name.
 
     Args:
         directory: where each experiment has a directory of its own.
+        names: those to read; all if there is none.
         on_start: given the number of experiments; gives what to tell of each that was read.
 
     Raises:
         AnalysisError: there is none, or a file is missing or senseless.
     """
-    places = sorted(path.parent for path in directory.glob("*/experiment.json"))
+    found = (path.parent for path in directory.glob("*/experiment.json"))
+    places = sorted([directory / name for name in names] or found)
     if not places:
         raise LayoutError(
             f"{directory}: no experiment in it; */experiment.json is written by gallop-sim sweep"

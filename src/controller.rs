@@ -127,6 +127,8 @@ pub struct State {
     pub window_packets: u64,
     /// The slow start threshold, in bytes, once slow start was left.
     pub ssthresh_bytes: Option<usize>,
+    /// The thresholds α and β of the backlog, in datagrams (000 §3.5.2).
+    pub thresholds_packets: (f64, f64),
     /// BaseRTT, the smallest RTT seen on the path.
     pub base_rtt: Option<Duration>,
     /// What the last complete round measured.

@@ -154,6 +154,9 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
     fn metrics(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         let state = self.0.state();
         let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+        let (alpha, beta) = state.thresholds_packets;
+        sink("vegas_alpha_packets", alpha);
+        sink("vegas_beta_packets", beta);
         if let Some(base_rtt) = state.base_rtt {
             sink("vegas_base_rtt_ms", ms(base_rtt));
         }

@@ -480,6 +480,7 @@ impl<S: SlowStart> Controller for Vegas<S> {
             },
             window_packets: self.window.packets(),
             ssthresh_bytes: self.ssthresh_packets.map(|packets| self.to_bytes(packets)),
+            thresholds_packets: (self.options.alpha, self.options.beta),
             base_rtt: self.base_rtt.get(),
             last_round: self.last_round,
             incr_packets: incr_and_status.map(|(incr, _)| incr),

@@ -209,6 +209,8 @@ fn the_state_of_a_connection_can_be_read() {
     assert!((100.0..100.3).contains(&metric("vegas_base_rtt_ms")));
     assert!((100.3..101.0).contains(&metric("vegas_round_rtt_ms")));
     assert!((0.5..3.5).contains(&metric("vegas_backlog_packets")));
+    assert_eq!(metric("vegas_alpha_packets"), 1.0);
+    assert_eq!(metric("vegas_beta_packets"), 3.0);
     assert!(metric("vegas_expected_bps") > metric("vegas_actual_bps"));
     assert!(metric("vegas_incr_packets") >= 1.0);
     assert_eq!(metric("vegas_status"), 0.0);

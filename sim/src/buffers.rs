@@ -1,25 +1,35 @@
-//! Stream data without bytes: all data that simulated applications send are
-//! zeros, so a buffer is only a length.
+//! Stream data. All bodies that simulated applications send are zeros, so a
+//! buffer of them is only a length; HTTP/3 also writes headers.
 
 use quiche::{BufFactory, BufSplit};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// The longest buffer, in bytes.
 pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
 
-/// A number of zero bytes.
+/// Bytes that an application hands to a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Zeros {
+pub struct StreamData {
+    /// None for zeros.
+    bytes: Option<Arc<[u8]>>,
+    start: usize,
     length: usize,
+    /// Counts the bytes as held until quiche drops the buffer, which it does
+    /// when all of it has been acknowledged.
+    _held: Option<Rc<Held>>,
 }
 
-impl Zeros {
-    /// `length` bytes, or as many as a buffer holds if that is less.
+impl StreamData {
+    /// `length` zeros, or as many as a buffer holds if that is less.
     #[must_use]
-    pub(crate) fn new(length: u64) -> Zeros {
-        Zeros {
+    pub(crate) fn zeros(length: u64) -> StreamData {
+        StreamData {
             length: usize::try_from(length).map_or(MAX_BUFFER_BYTES, |n| n.min(MAX_BUFFER_BYTES)),
+            ..StreamData::default()
         }
     }
 
@@ -28,38 +38,116 @@ impl Zeros {
     }
 }
 
-impl AsRef<[u8]> for Zeros {
+impl AsRef<[u8]> for StreamData {
     fn as_ref(&self) -> &[u8] {
-        &ZEROS[..self.length]
+        let all: &[u8] = self.bytes.as_deref().unwrap_or(&ZEROS);
+        &all[self.start..self.start + self.length]
     }
 }
 
-impl BufSplit for Zeros {
-    fn split_at(&mut self, at: usize) -> Zeros {
-        let rest = Zeros {
-            length: self.length - at,
-        };
+impl BufSplit for StreamData {
+    fn split_at(&mut self, at: usize) -> StreamData {
+        let mut rest = self.clone();
+        rest.length = self.length - at;
+        if self.bytes.is_some() {
+            rest.start = self.start + at;
+        }
         self.length = at;
         rest
     }
 }
 
-/// Makes [`Zeros`] for quiche.
+/// Makes [`StreamData`] for quiche.
 #[derive(Clone, Debug, Default)]
-pub struct ZeroBuffers;
+pub struct StreamBuffers;
 
-impl BufFactory for ZeroBuffers {
-    type Buf = Zeros;
+impl BufFactory for StreamBuffers {
+    type Buf = StreamData;
     type DgramBuf = Vec<u8>;
 
-    /// quiche calls this only for data passed as a slice, which is cut into
-    /// shorter pieces than a buffer holds; the simulator passes [`Zeros`].
-    fn buf_from_slice(data: &[u8]) -> Zeros {
-        debug_assert!(data.iter().all(|&byte| byte == 0));
-        Zeros::new(data.len() as u64)
+    fn buf_from_slice(bytes: &[u8]) -> StreamData {
+        StreamData {
+            bytes: Some(bytes.into()),
+            length: bytes.len(),
+            ..StreamData::default()
+        }
     }
 
-    fn dgram_buf_from_slice(data: &[u8]) -> Vec<u8> {
-        data.to_vec()
+    fn dgram_buf_from_slice(bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+}
+
+/// The sender's socket buffer: what the application may have handed over that
+/// has not been sent, or not been acknowledged together with all before it.
+#[derive(Clone, Debug)]
+pub(crate) struct SendBuffer {
+    limit: u64,
+    held: Rc<Cell<u64>>,
+}
+
+/// Bytes in a [`SendBuffer`].
+#[derive(Debug)]
+struct Held {
+    bytes: u64,
+    held: Rc<Cell<u64>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.held.set(self.held.get() - self.bytes);
+    }
+}
+
+impl SendBuffer {
+    /// An empty buffer of `limit` bytes.
+    pub(crate) fn new(limit: u64) -> SendBuffer {
+        let held = Rc::default();
+        SendBuffer { limit, held }
+    }
+
+    /// Bytes that still fit.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.held.get())
+    }
+
+    /// `data`, counted as held.
+    pub(crate) fn hold(&self, data: StreamData) -> StreamData {
+        let bytes = data.length as u64;
+        let held = Rc::clone(&self.held);
+        held.set(held.get() + bytes);
+        StreamData {
+            _held: Some(Rc::new(Held { bytes, held })),
+            ..data
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_and_bytes_split_alike() {
+        let mut zeros = StreamData::zeros(10);
+        let rest = zeros.split_at(4);
+        assert_eq!((zeros.as_ref(), rest.as_ref()), (&[0; 4][..], &[0; 6][..]));
+        let mut bytes = StreamBuffers::buf_from_slice(b"headers");
+        let mut rest = bytes.split_at(4);
+        let last = rest.split_at(2);
+        let parts = [bytes.as_ref(), rest.as_ref(), last.as_ref()];
+        assert_eq!(parts, [b"head".as_slice(), b"er", b"s"]);
+    }
+
+    #[test]
+    fn room_comes_back_when_the_last_part_of_a_buffer_goes() {
+        let buffer = SendBuffer::new(100);
+        let mut first = buffer.hold(StreamData::zeros(60));
+        assert_eq!(buffer.room(), 40);
+        let rest = first.split_at(10);
+        drop(first);
+        assert_eq!(buffer.room(), 40);
+        drop(rest);
+        assert_eq!(buffer.room(), 100);
     }
 }

@@ -1,22 +1,18 @@
 //! One end of a connection, and the driver that moves it: it waits for release
-//! times, arms one timer, delays acknowledgements, and writes and reads stream
-//! data.
+//! times, arms one timer, delays acknowledgements, and lets the application write
+//! and read.
 
 use crate::acks::{AckPolicy, PendingAcks};
-use crate::buffers::{ZeroBuffers, Zeros};
+use crate::application::Application;
+use crate::buffers::StreamBuffers;
 use crate::clock::{Epoch, Time};
 use crate::packet::{Packet, Side};
-use crate::traffic::Source;
+use quiche::h3;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A connection as the simulator drives it.
-pub type Connection = quiche::Connection<ZeroBuffers>;
-
-/// The stream that everything is fetched over.
-const STREAM: u64 = 0;
-
-/// Length of the client's request, in bytes.
-const REQUEST_BYTES: u64 = 32;
+pub type Connection = quiche::Connection<StreamBuffers>;
 
 /// A datagram with that many bytes less than the largest has not been filled:
 /// quiche leaves a few bytes over when the rest would not hold a frame.
@@ -36,61 +32,35 @@ pub enum Action {
 /// Is told of every action of a connection, right after it.
 pub(crate) type Watch<'a> = dyn FnMut(Action, &Connection) + 'a;
 
-/// What the application at this end does.
-#[derive(Debug)]
-pub(crate) enum Application {
-    Fetches(Fetch),
-    Serves(Service),
-}
-
-/// The client's application.
-#[derive(Debug, Default)]
-pub(crate) struct Fetch {
-    requested: bool,
-    /// Stream bytes read.
-    pub(crate) received: u64,
-    /// When the end of the stream had been read.
-    pub(crate) finished: Option<Time>,
-}
-
-/// The server's application.
-#[derive(Debug)]
-pub(crate) struct Service {
-    source: Box<dyn Source>,
-    requested: Option<Time>,
-    written: u64,
-    /// The end of the stream has been written.
-    ended: bool,
-    /// When the source has more.
-    more_at: Option<Time>,
-}
-
-impl Service {
-    pub(crate) fn new(source: Box<dyn Source>) -> Service {
-        Service {
-            source,
-            requested: None,
-            written: 0,
-            ended: false,
-            more_at: None,
-        }
-    }
-
-    pub(crate) fn length(&self) -> Option<u64> {
-        self.source.length()
-    }
-}
-
 /// Which operation of a connection failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} failed: {error}")]
 pub struct ConnectionError {
     operation: &'static str,
-    error: quiche::Error,
+    error: StackError,
 }
 
-fn failed(operation: &'static str) -> impl Fn(quiche::Error) -> ConnectionError {
-    move |error| ConnectionError { operation, error }
+/// What quiche reported.
+#[derive(Debug, thiserror::Error)]
+enum StackError {
+    #[error(transparent)]
+    Quic(quiche::Error),
+    #[error("HTTP/3: {0}")]
+    Http3(h3::Error),
+}
+
+pub(crate) fn failed(operation: &'static str) -> impl Fn(quiche::Error) -> ConnectionError {
+    move |error| ConnectionError {
+        operation,
+        error: StackError::Quic(error),
+    }
+}
+
+pub(crate) fn failed_http3(operation: &'static str) -> impl Fn(h3::Error) -> ConnectionError {
+    move |error| ConnectionError {
+        operation,
+        error: StackError::Http3(error),
+    }
 }
 
 /// One end of a connection.
@@ -112,8 +82,22 @@ pub(crate) struct Endpoint {
     hungry: bool,
     /// When the controller lets the next packet go.
     release_at: Option<Time>,
+    /// The first time that the connection's timer expired after the last datagram
+    /// came in.
+    probing_since: Option<Time>,
+    /// The last time at which the application was woken up.
+    woken_at: Option<Time>,
     /// The earliest event under way that will wake this endpoint.
     pub(crate) armed: Option<Time>,
+}
+
+/// What an endpoint did when it was woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Woken {
+    /// Whether to call [`transmit`](Endpoint::transmit).
+    pub(crate) due: bool,
+    /// Whether the connection's timer had expired.
+    pub(crate) timed_out: bool,
 }
 
 /// Where an endpoint sits.
@@ -147,6 +131,8 @@ impl Endpoint {
             sent: 0,
             hungry: true,
             release_at: None,
+            probing_since: None,
+            woken_at: None,
             armed: None,
         }
     }
@@ -182,56 +168,37 @@ impl Endpoint {
             Err(error) => return Err(failed("recv()")(error)),
         }
         watch(Action::Received, &self.connection);
+        self.probing_since = None;
         let acknowledge = self.acks.received(packet.sequence(), now);
-        self.read(now)?;
-        Ok(acknowledge || handshake || !self.connection.is_established())
+        self.hungry |= self.application.read(&mut self.connection, now)?;
+        let wants_to_send = handshake || self.application.wants_to_close();
+        Ok(acknowledge || wants_to_send || !self.connection.is_established())
     }
 
-    /// Reads what the stream has for the application.
-    fn read(&mut self, now: Time) -> Result<(), ConnectionError> {
-        loop {
-            let (bytes, end) = match self.connection.stream_discard(STREAM, usize::MAX) {
-                Ok(read) => read,
-                Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => return Ok(()),
-                Err(error) => return Err(failed("stream_discard()")(error)),
-            };
-            match &mut self.application {
-                Application::Fetches(fetch) => {
-                    fetch.received += bytes as u64;
-                    if end {
-                        fetch.finished = Some(now);
-                    }
-                }
-                Application::Serves(service) if end => {
-                    service.requested = Some(now);
-                    self.hungry = true;
-                }
-                Application::Serves(_) => {}
-            }
-            if end {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Does what is due at `now`; returns whether to call
-    /// [`transmit`](Self::transmit).
-    pub(crate) fn wake(&mut self, now: Time, epoch: Epoch, watch: &mut Watch) -> bool {
+    /// Does what is due at `now`.
+    pub(crate) fn wake(&mut self, now: Time, epoch: Epoch, watch: &mut Watch) -> Woken {
         let is_due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         let mut due = is_due(self.release_at) || is_due(self.acks.deadline());
-        if is_due(self.timeout(epoch)) {
+        let timed_out = is_due(self.timeout(epoch));
+        if timed_out {
             self.connection.on_timeout();
             watch(Action::TimedOut, &self.connection);
+            self.probing_since.get_or_insert(now);
             due = true;
         }
-        if let Application::Serves(service) = &mut self.application
-            && is_due(service.more_at)
-        {
-            service.more_at = None;
+        if is_due(self.application.more_at(self.woken_at)) {
+            self.woken_at = Some(now);
+            self.application.wake(now);
             self.hungry = true;
             due = true;
         }
-        due
+        Woken { due, timed_out }
+    }
+
+    /// For how long timers have been expiring without anything coming in.
+    pub(crate) fn probing_for(&self, now: Time) -> Duration {
+        self.probing_since
+            .map_or(Duration::ZERO, |since| now - since)
     }
 
     fn timeout(&self, epoch: Epoch) -> Option<Time> {
@@ -242,10 +209,7 @@ impl Endpoint {
 
     /// When [`wake`](Self::wake) wants to be called.
     pub(crate) fn deadline(&self, epoch: Epoch) -> Option<Time> {
-        let more_at = match &self.application {
-            Application::Serves(service) => service.more_at,
-            Application::Fetches(_) => None,
-        };
+        let more_at = self.application.more_at(self.woken_at);
         // Acknowledgements, too, wait for the release time.
         let send_at = self.release_at.or(self.acks.deadline());
         [self.timeout(epoch), send_at, more_at]
@@ -274,7 +238,7 @@ impl Endpoint {
             if self.hungry {
                 looked_for_more = true;
                 self.hungry = false;
-                self.write(now)?;
+                self.application.write(&mut self.connection, now)?;
             }
             let mut packet = pool.take();
             let room = packet.room_for(self.datagram_bytes);
@@ -295,7 +259,7 @@ impl Endpoint {
                     pool.put(packet);
                     self.acks.sent();
                     self.hungry = true;
-                    if looked_for_more {
+                    if looked_for_more && !self.application.close(&mut self.connection) {
                         return Ok(());
                     }
                 }
@@ -308,55 +272,6 @@ impl Endpoint {
         let decision = self.connection.get_next_release_time()?;
         let release = decision.time(epoch.instant(now))?;
         Some(epoch.time(release))
-    }
-
-    /// Writes what the application has and the connection takes. Called only
-    /// when the stream's buffer has run dry, because quiche would take a whole
-    /// free window at every call.
-    fn write(&mut self, now: Time) -> Result<(), ConnectionError> {
-        match &mut self.application {
-            Application::Fetches(fetch) => {
-                if !fetch.requested && self.connection.is_established() {
-                    let request = Zeros::new(REQUEST_BYTES);
-                    self.connection
-                        .stream_send_zc(STREAM, request, true)
-                        .map_err(failed("sending the request"))?;
-                    fetch.requested = true;
-                }
-                Ok(())
-            }
-            Application::Serves(service) => service.write(&mut self.connection, now),
-        }
-    }
-}
-
-impl Service {
-    fn write(&mut self, connection: &mut Connection, now: Time) -> Result<(), ConnectionError> {
-        let Some(requested) = self.requested else {
-            return Ok(());
-        };
-        while !self.ended {
-            let offer = self.source.offer(now - requested, self.written);
-            self.more_at = offer.more_at.map(|more_at| requested + more_at);
-            if offer.bytes == 0 && !offer.last {
-                break;
-            }
-            let piece = Zeros::new(offer.bytes);
-            let length = piece.length();
-            let last = offer.last && length as u64 == offer.bytes;
-            match connection.stream_send_zc(STREAM, piece, last) {
-                Ok((written, _)) => {
-                    self.written += written as u64;
-                    if written < length {
-                        break;
-                    }
-                    self.ended = last;
-                }
-                Err(quiche::Error::Done) => break,
-                Err(error) => return Err(failed("stream_send()")(error)),
-            }
-        }
-        Ok(())
     }
 }
 

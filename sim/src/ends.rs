@@ -1,47 +1,105 @@
 //! The two ends of a running flow.
 
 use crate::acks::AckPolicy;
+use crate::application::{ALL_IS_DONE, Answer, Application, Client, Server};
 use crate::clock::Time;
-use crate::endpoint::{Action, Application, Connection, Endpoint, Fetch, Place, Service};
+use crate::conversation::Conversation;
+use crate::endpoint::{Action, Connection, Endpoint, Place};
 use crate::flow::{Flow, FlowReport, Observation, Observer};
+use crate::flow_meter::{FlowMeter, base_rtt};
 use crate::packet::Side;
 use crate::settings::{ConfigError, Controller, Settings};
-use crate::traffic::Bulk;
+use crate::units::stream_bytes_per_packet;
 use quiche::ConnectionId;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 
 /// A flow of a running simulation.
 pub(crate) struct Running {
     pub(crate) flow: Flow,
-    /// None before the flow starts. Boxed: connections are large, and flows are
-    /// added to a growing vector.
-    pub(crate) ends: Option<Box<Ends>>,
+    pub(crate) stage: Stage,
+    pub(crate) meter: FlowMeter,
+}
+
+/// How far a flow has come.
+pub(crate) enum Stage {
+    /// It has not started.
+    Waiting,
+    /// It has connections. Boxed: connections are large, and flows are added to
+    /// a growing vector.
+    Open(Box<Ends>),
+    /// It has closed, and this is what it came to.
+    Closed(Box<Closed>),
+}
+
+/// What is left of a flow that has closed.
+pub(crate) struct Closed {
+    report: FlowReport,
+    answers: Vec<Answer>,
 }
 
 impl Running {
-    pub(crate) fn finished(&self) -> Option<Time> {
-        self.ends.as_ref()?.fetch()?.finished
+    pub(crate) fn new(flow: Flow) -> Running {
+        let controller = match &flow.controller {
+            Controller::Named(name) => Some(name.as_str()),
+            Controller::Factory(_) => None,
+        };
+        Running {
+            meter: FlowMeter::new(controller, flow.datagram_bytes),
+            flow,
+            stage: Stage::Waiting,
+        }
+    }
+
+    /// The connections, if they are open.
+    pub(crate) fn ends(&self) -> Option<&Ends> {
+        match &self.stage {
+            Stage::Open(ends) => Some(ends),
+            Stage::Waiting | Stage::Closed(_) => None,
+        }
+    }
+
+    /// Whether it has read to the end.
+    pub(crate) fn has_finished(&self) -> bool {
+        match &self.stage {
+            Stage::Waiting => false,
+            Stage::Open(ends) => ends.finished().is_some(),
+            Stage::Closed(_) => true,
+        }
     }
 
     /// Stream bytes that the client's application has read.
     pub(crate) fn received_bytes(&self) -> u64 {
-        let fetch = self.ends.as_ref().and_then(|ends| ends.fetch());
-        fetch.map_or(0, |fetch| fetch.received)
+        match &self.stage {
+            Stage::Waiting => 0,
+            Stage::Open(ends) => ends.client().map_or(0, |client| client.received),
+            Stage::Closed(closed) => closed.report.received_bytes,
+        }
+    }
+
+    /// Answers that were read to their end.
+    pub(crate) fn answers(&self) -> &[Answer] {
+        match &self.stage {
+            Stage::Waiting => &[],
+            Stage::Open(ends) => ends.client().map_or(&[], |client| &client.answers),
+            Stage::Closed(closed) => &closed.answers,
+        }
     }
 
     pub(crate) fn report(&self) -> FlowReport {
-        let Some(ends) = &self.ends else {
-            return FlowReport::default();
-        };
-        let stats = ends.server.connection.stats();
-        FlowReport {
-            packets_sent: stats.sent as u64,
-            packets_lost: stats.lost as u64,
-            bytes_sent: stats.sent_bytes,
-            bytes_lost: stats.lost_bytes,
-            retransmitted_bytes: stats.stream_retrans_bytes,
-            received_bytes: self.received_bytes(),
-            finished: self.finished(),
+        match &self.stage {
+            Stage::Waiting => FlowReport::default(),
+            Stage::Open(ends) => ends.report(),
+            Stage::Closed(closed) => closed.report.clone(),
+        }
+    }
+
+    /// Drops the connections; what they came to stays.
+    pub(crate) fn close(&mut self) {
+        if let Stage::Open(ends) = &mut self.stage {
+            let report = ends.report();
+            let answers = ends.take_answers();
+            self.stage = Stage::Closed(Box::new(Closed { report, answers }));
         }
     }
 }
@@ -50,6 +108,7 @@ impl Running {
 pub(crate) struct Ends {
     client: Endpoint,
     server: Endpoint,
+    started: Time,
 }
 
 impl Ends {
@@ -67,24 +126,54 @@ impl Ends {
         }
     }
 
-    fn fetch(&self) -> Option<&Fetch> {
+    fn client(&self) -> Option<&Client> {
         match &self.client.application {
-            Application::Fetches(fetch) => Some(fetch),
-            Application::Serves(_) => None,
+            Application::Client(client) => Some(client),
+            Application::Server(_) => None,
         }
     }
 
-    fn service(&self) -> Option<&Service> {
-        match &self.server.application {
-            Application::Serves(service) => Some(service),
-            Application::Fetches(_) => None,
+    fn take_answers(&mut self) -> Vec<Answer> {
+        match &mut self.client.application {
+            Application::Client(client) => std::mem::take(&mut client.answers),
+            Application::Server(_) => Vec::new(),
         }
     }
 
-    /// Why the connection of `side` has closed, if it has.
-    pub(crate) fn closed(&self, side: Side) -> Option<String> {
+    /// When the client had read everything, if it has.
+    pub(crate) fn finished(&self) -> Option<Time> {
+        self.client()?.finished
+    }
+
+    /// Stream bytes that the client has read.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.client().map_or(0, |client| client.received)
+    }
+
+    fn report(&self) -> FlowReport {
+        let connection = &self.server.connection;
+        let stats = connection.stats();
+        let path = connection.path_stats().next();
+        FlowReport {
+            packets_sent: stats.sent as u64,
+            packets_lost: stats.lost as u64,
+            bytes_sent: stats.sent_bytes,
+            bytes_lost: stats.lost_bytes,
+            retransmitted_bytes: stats.stream_retrans_bytes,
+            received_bytes: self.received_bytes(),
+            timeouts: path.as_ref().map_or(0, |path| path.total_pto_count as u64),
+            min_rtt: path.and_then(|path| path.min_rtt),
+            base_rtt: base_rtt(connection),
+            started: Some(self.started),
+            finished: self.finished(),
+        }
+    }
+
+    /// Why the connection of `side` has closed, if it has although neither
+    /// application wanted it.
+    pub(crate) fn failed(&self, side: Side) -> Option<String> {
         let connection = &self.get(side).connection;
-        if !connection.is_closed() && !connection.is_draining() {
+        if !connection.is_closed() && !connection.is_draining() || self.is_closing() {
             return None;
         }
         let error = connection.local_error().or(connection.peer_error());
@@ -97,13 +186,21 @@ impl Ends {
         ))
     }
 
-    /// If the client has read to the end, but not the whole answer: the bytes of
-    /// the answer and those read.
+    /// Whether the client has closed the connection because all is read.
+    pub(crate) fn is_closing(&self) -> bool {
+        let error = self.client.connection.local_error();
+        error.is_some_and(|error| error.is_app && error.error_code == ALL_IS_DONE)
+    }
+
+    /// Whether the client's closing period is over.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.client.connection.is_closed()
+    }
+
+    /// If an answer ended at another length than it should have: the bytes it
+    /// should have had and those read.
     pub(crate) fn wrong_length(&self) -> Option<(u64, u64)> {
-        let fetch = self.fetch()?;
-        fetch.finished?;
-        let expected = self.service()?.length()?;
-        (expected != fetch.received).then_some((expected, fetch.received))
+        self.client()?.wrong_length
     }
 }
 
@@ -125,8 +222,10 @@ pub(crate) fn watch<'a>(
     }
 }
 
-/// Makes both ends of flow `number`.
-pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigError> {
+/// Makes both ends of flow `number`, which starts `now`.
+pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends, ConfigError> {
+    let conversation = std::mem::replace(&mut flow.conversation, Conversation::empty());
+    let protocol = conversation.protocol;
     let reno = Controller::named("reno");
     let settings = |controller, max_ack_delay| Settings {
         controller,
@@ -135,6 +234,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
         hystart: flow.hystart,
         pacing: flow.pacing,
         max_ack_delay,
+        protocol,
     };
     let mut client_config = settings(&reno, flow.acks.max_delay).config()?;
     let server_acks = AckPolicy::EVERY_PACKET;
@@ -172,7 +272,16 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
             );
         }
     }
-    let source = std::mem::replace(&mut flow.source, Box::new(Bulk::Bytes(0)));
+    let requests = Rc::default();
+    let stop = flow.stop.map(Time::from);
+    let client_application = Client::new(conversation, Rc::clone(&requests), stop, flow.closes);
+    let server_application = Server::new(
+        requests,
+        protocol,
+        stop,
+        flow.send_buffer_bytes,
+        stream_bytes_per_packet(flow.datagram_bytes),
+    );
     let place = |side, local, peer| Place {
         flow: number,
         side,
@@ -182,7 +291,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
     Ok(Ends {
         client: Endpoint::new(
             client,
-            Application::Fetches(Fetch::default()),
+            Application::Client(client_application),
             place(Side::Client, client_address, server_address),
             flow.datagram_bytes,
             flow.acks,
@@ -190,12 +299,13 @@ pub(crate) fn connect(number: usize, flow: &mut Flow) -> Result<Ends, ConfigErro
         ),
         server: Endpoint::new(
             server,
-            Application::Serves(Service::new(source)),
+            Application::Server(server_application),
             place(Side::Server, server_address, client_address),
             flow.datagram_bytes,
             server_acks,
             flow.ecn,
         ),
+        started: now,
     })
 }
 

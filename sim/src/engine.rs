@@ -3,7 +3,7 @@
 use crate::agenda::{Agenda, Event};
 use crate::clock::{self, Epoch, Time};
 use crate::endpoint::{Connection, ConnectionError, Pool};
-use crate::ends::{Running, connect, watch};
+use crate::ends::{Running, Stage, connect, watch};
 use crate::error::SimulationError;
 use crate::flow::{Flow, FlowReport};
 use crate::link::{Link, Taken};
@@ -17,6 +17,10 @@ use std::time::Duration;
 /// At that many events without a step of time, a simulation is stuck.
 const LIVELOCK_EVENTS: u64 = 1_000_000;
 
+/// A flow has stalled when one end has probed for that long and nothing came in,
+/// unless [`Simulation::set_stall_limit`] says otherwise.
+const STALL_LIMIT: Duration = Duration::from_secs(60);
+
 /// A simulation in virtual time. Everything about it is determined by the seed
 /// given to [`isolated`](crate::isolated), the topology and the flows.
 pub struct Simulation {
@@ -26,6 +30,11 @@ pub struct Simulation {
     links: Vec<Link>,
     routes: Vec<Route>,
     flows: Vec<Running>,
+    /// The route of each flow.
+    route_of: Vec<usize>,
+    /// Flows that were added without a route of their choice.
+    routed: usize,
+    stall_limit: Duration,
     samplers: Vec<(LinkId, Sampler)>,
     /// When the next sample of a queue is taken.
     next_sample: Time,
@@ -76,6 +85,9 @@ impl Simulation {
             links,
             routes,
             flows: Vec::new(),
+            route_of: Vec::new(),
+            routed: 0,
+            stall_limit: STALL_LIMIT,
             samplers: Vec::new(),
             next_sample: Time::from_nanos(u64::MAX),
             digest: None,
@@ -87,23 +99,42 @@ impl Simulation {
         })
     }
 
-    /// Adds a flow over the topology's next route; returns its number. If its
-    /// start has passed, it starts now.
+    /// Adds a flow over the topology's next route, the first at first; returns
+    /// its number. If its start has passed, it starts now.
     ///
     /// # Errors
     /// Refuses a flow for which the topology has no route.
     pub fn add_flow(&mut self, flow: Flow) -> Result<usize, SimulationError> {
+        let number = self.add_flow_over(self.routed, flow)?;
+        self.routed += 1;
+        Ok(number)
+    }
+
+    /// Adds a flow over route number `route` of the topology; returns the
+    /// flow's number. Several flows may share a route, such as connections
+    /// between the same hosts. If its start has passed, it starts now.
+    ///
+    /// # Errors
+    /// Refuses a flow for which the topology has no route.
+    pub fn add_flow_over(&mut self, route: usize, flow: Flow) -> Result<usize, SimulationError> {
         let number = self.flows.len();
-        if number >= self.routes.len() {
+        if route >= self.routes.len() {
             return Err(SimulationError::NoRoute {
                 flow: number,
                 routes: self.routes.len(),
             });
         }
         let start = self.now.max(flow.start.into());
-        self.flows.push(Running { flow, ends: None });
+        self.flows.push(Running::new(flow));
+        self.route_of.push(route);
         self.agenda.at(start, Event::Start(number));
         Ok(number)
+    }
+
+    /// For how long an end may probe without anything coming in before the
+    /// simulation fails; a minute otherwise.
+    pub fn set_stall_limit(&mut self, limit: Duration) {
+        self.stall_limit = limit;
     }
 
     /// Samples the queue of `link` at the start and then `every` so long.
@@ -117,6 +148,10 @@ impl Simulation {
     pub fn start_measuring(&mut self) {
         for link in &mut self.links {
             link.start_measuring(self.now);
+        }
+        for flow in &mut self.flows {
+            let report = flow.report();
+            flow.meter.start(self.now, report);
         }
     }
 
@@ -159,11 +194,17 @@ impl Simulation {
         self.links.get(link.index())
     }
 
-    /// The connection of one side of a flow, once the flow has started.
+    /// The connection of one side of a flow, once the flow has started and until
+    /// it has closed.
     #[must_use]
     pub fn connection(&self, flow: usize, side: Side) -> Option<&Connection> {
-        let ends = self.flows.get(flow)?.ends.as_ref()?;
+        let ends = self.flows.get(flow)?.ends()?;
         Some(&ends.get(side).connection)
+    }
+
+    /// A flow of that number.
+    pub(crate) fn flow(&self, flow: usize) -> Option<&Running> {
+        self.flows.get(flow)
     }
 
     /// What flow number `flow` has come to; nothing before it starts.
@@ -175,8 +216,8 @@ impl Simulation {
     /// Runs to `end`, counted from the start of the simulation.
     ///
     /// # Errors
-    /// Fails when a connection does, or when nothing will ever happen again
-    /// although a flow has not ended.
+    /// Fails when a connection does, when a flow stalls, and when nothing will
+    /// ever happen again although a flow has not ended.
     pub fn run_until(&mut self, end: Duration) -> Result<(), SimulationError> {
         let end = Time::from(end);
         while let Some(next) = self.agenda.next_time().filter(|&next| next <= end) {
@@ -219,7 +260,7 @@ impl Simulation {
     }
 
     fn first_unfinished(&self) -> Option<usize> {
-        self.flows.iter().position(|flow| flow.finished().is_none())
+        self.flows.iter().position(|flow| !flow.has_finished())
     }
 
     fn check_all_ended(&self) -> Result<(), SimulationError> {
@@ -287,18 +328,20 @@ impl Simulation {
 
     /// Makes the connections of a flow and lets the client begin.
     fn start(&mut self, number: usize) -> Result<(), SimulationError> {
-        let flow = &mut self.flows[number].flow;
-        let ends = connect(number, flow).map_err(|error| SimulationError::Config {
-            flow: number,
-            error,
+        let running = &mut self.flows[number];
+        let ends = connect(number, &mut running.flow, self.now).map_err(|error| {
+            SimulationError::Config {
+                flow: number,
+                error,
+            }
         })?;
-        self.flows[number].ends = Some(Box::new(ends));
+        running.stage = Stage::Open(Box::new(ends));
         self.transmit(number, Side::Client)
     }
 
     /// A packet is at its next link or at its end.
     fn arrive(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
-        let Some(&id) = self.routes[packet.flow()]
+        let Some(&id) = self.routes[self.route_of[packet.flow()]]
             .towards(packet.to())
             .get(packet.hop())
         else {
@@ -360,7 +403,8 @@ impl Simulation {
     fn deliver(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
         let (number, side, now) = (packet.flow(), packet.to(), self.now);
         let running = &mut self.flows[number];
-        let Some(ends) = &mut running.ends else {
+        let Stage::Open(ends) = &mut running.stage else {
+            self.pool.put(packet);
             return Ok(());
         };
         let observer = &mut running.flow.observer;
@@ -369,6 +413,14 @@ impl Simulation {
             .receive(&mut packet, now, &mut watch(observer, now, side))
             .map_err(failed(number, side, now))?;
         self.pool.put(packet);
+        match side {
+            Side::Server => running.meter.look(now, &ends.get(side).connection),
+            Side::Client => {
+                if let Some(player) = &mut running.flow.player {
+                    player.read(now, ends.received_bytes());
+                }
+            }
+        }
         self.check(number, side)?;
         match answer {
             true => self.transmit(number, side),
@@ -383,7 +435,7 @@ impl Simulation {
     fn wake(&mut self, number: usize, side: Side) -> Result<(), SimulationError> {
         let (now, epoch) = (self.now, self.epoch);
         let running = &mut self.flows[number];
-        let Some(ends) = &mut running.ends else {
+        let Stage::Open(ends) = &mut running.stage else {
             return Ok(());
         };
         let endpoint = ends.get_mut(side);
@@ -392,8 +444,26 @@ impl Simulation {
         }
         endpoint.armed = None;
         let observer = &mut running.flow.observer;
-        let due = endpoint.wake(now, epoch, &mut watch(observer, now, side));
-        match due {
+        let woken = endpoint.wake(now, epoch, &mut watch(observer, now, side));
+        if woken.timed_out {
+            if ends.has_closed() {
+                running.close();
+                return Ok(());
+            }
+            if side == Side::Server {
+                running.meter.look(now, &ends.get(side).connection);
+            }
+            if ends.get(side).probing_for(now) >= self.stall_limit {
+                return Err(SimulationError::Stalled {
+                    flow: number,
+                    side,
+                    time: now,
+                    limit: self.stall_limit,
+                    received: running.received_bytes(),
+                });
+            }
+        }
+        match woken.due {
             true => {
                 self.check(number, side)?;
                 self.transmit(number, side)
@@ -409,7 +479,7 @@ impl Simulation {
     fn transmit(&mut self, number: usize, side: Side) -> Result<(), SimulationError> {
         let (now, epoch) = (self.now, self.epoch);
         let running = &mut self.flows[number];
-        let Some(ends) = &mut running.ends else {
+        let Stage::Open(ends) = &mut running.stage else {
             return Ok(());
         };
         let mut outgoing = std::mem::take(&mut self.outgoing);
@@ -433,7 +503,7 @@ impl Simulation {
 
     /// Arms an endpoint's timer, unless it will wake up early enough.
     fn arm(&mut self, number: usize, side: Side) {
-        let Some(ends) = &mut self.flows[number].ends else {
+        let Stage::Open(ends) = &mut self.flows[number].stage else {
             return;
         };
         let endpoint = ends.get_mut(side);
@@ -449,10 +519,10 @@ impl Simulation {
 
     /// Checks that a connection lives, and that an answer is whole.
     fn check(&self, flow: usize, side: Side) -> Result<(), SimulationError> {
-        let Some(ends) = &self.flows[flow].ends else {
+        let Some(ends) = self.flows[flow].ends() else {
             return Ok(());
         };
-        if let Some(reason) = ends.closed(side) {
+        if let Some(reason) = ends.failed(side) {
             return Err(SimulationError::Closed {
                 flow,
                 side,

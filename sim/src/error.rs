@@ -4,6 +4,7 @@ use crate::clock::Time;
 use crate::endpoint::ConnectionError;
 use crate::packet::Side;
 use crate::settings::ConfigError;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why a simulation cannot go on.
@@ -97,6 +98,23 @@ pub enum SimulationError {
         events: u64,
         /// The flow of the last event.
         flow: usize,
+    },
+    /// One end keeps probing, but nothing comes in.
+    #[error(
+        "no progress: at {time} the {side:?} of flow {flow} has been probing for {} s and nothing came in; \
+         the client has {received} bytes", limit.as_secs_f64()
+    )]
+    Stalled {
+        /// The flow.
+        flow: usize,
+        /// The end that probes.
+        side: Side,
+        /// When.
+        time: Time,
+        /// How long an end may probe.
+        limit: Duration,
+        /// Bytes received.
+        received: u64,
     },
     /// A sized transfer did not end in time.
     #[error("no progress: flow {flow} has not ended at {time}; the client has {received} bytes")]

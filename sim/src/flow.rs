@@ -2,14 +2,16 @@
 
 use crate::acks::AckPolicy;
 use crate::clock::Time;
+use crate::conversation::Conversation;
 use crate::endpoint::{Action, Connection};
 use crate::packet::Side;
+use crate::player::Player;
 use crate::settings::Controller;
-use crate::traffic::{Bulk, Source};
+use crate::traffic::Bulk;
 use std::io::Write;
 use std::time::Duration;
 
-/// A flow: a client that fetches what a server sends.
+/// A flow: a client that fetches what a server sends, over one connection.
 pub struct Flow {
     /// The server's congestion controller. The client, which sends next to
     /// nothing, runs quiche's Reno.
@@ -30,12 +32,25 @@ pub struct Flow {
     /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where
     /// they are made; quiche 0.30 does not react to them.
     pub ecn: bool,
-    /// What the server sends.
-    pub source: Box<dyn Source>,
+    /// What client and server say to each other.
+    pub conversation: Conversation,
+    /// When the conversation is cut off: no more requests, and the answers under
+    /// way end with what has been handed to the transport.
+    pub stop: Option<Duration>,
+    /// How much the server's application may have handed to the transport that
+    /// is not acknowledged yet, in stream bytes: the sender's socket buffer. It
+    /// is filled by the datagram, so that the last part of one stays free, and
+    /// freed in the order of the stream, as a cumulative acknowledgement would.
+    pub send_buffer_bytes: Option<u64>,
+    /// Whether the client closes the connection when it has finished. What is
+    /// left of it then is gone after the closing period (RFC 9000 §10.2).
+    pub closes: bool,
     /// Where the server's qlog goes.
     pub server_qlog: Option<Box<dyn Write + Send + Sync>>,
     /// Where the client's qlog goes.
     pub client_qlog: Option<Box<dyn Write + Send + Sync>>,
+    /// Who plays what the client reads, if it is a media stream.
+    pub player: Option<Player>,
     /// Is told of every send, receive and timeout of both sides.
     pub observer: Option<Observer>,
 }
@@ -55,9 +70,13 @@ impl Flow {
             pacing: true,
             acks: AckPolicy::EVERY_PACKET,
             ecn: false,
-            source: Box::new(Bulk::Endless),
+            conversation: Conversation::answer(Box::new(Bulk::Endless)),
+            stop: None,
+            send_buffer_bytes: None,
+            closes: false,
             server_qlog: None,
             client_qlog: None,
+            player: None,
             observer: None,
         }
     }
@@ -94,6 +113,49 @@ pub struct FlowReport {
     pub retransmitted_bytes: u64,
     /// Stream bytes that the client's application read.
     pub received_bytes: u64,
-    /// When the client had read the end of the stream, if it has one.
+    /// Probe timeouts of the server (RFC 9002 §6.2).
+    pub timeouts: u64,
+    /// The least RTT that the server knows of.
+    pub min_rtt: Option<Duration>,
+    /// What the server takes for the RTT without queues: its controller's
+    /// BaseRTT, or the least RTT.
+    pub base_rtt: Option<Duration>,
+    /// When the client sent its first packet.
+    pub started: Option<Time>,
+    /// When the client had read the end of the last answer, if there is one.
     pub finished: Option<Time>,
+}
+
+impl FlowReport {
+    /// The same with the counters since `earlier`.
+    pub(crate) fn since(&self, earlier: &FlowReport) -> FlowReport {
+        let mut report = self.clone();
+        for (counter, earlier) in report
+            .counters()
+            .into_iter()
+            .zip(earlier.clone().counters())
+        {
+            *counter -= *earlier;
+        }
+        report
+    }
+
+    /// Adds the counters of `other`.
+    pub(crate) fn add(&mut self, other: &FlowReport) {
+        for (counter, other) in self.counters().into_iter().zip(other.clone().counters()) {
+            *counter += *other;
+        }
+    }
+
+    fn counters(&mut self) -> [&mut u64; 7] {
+        [
+            &mut self.packets_sent,
+            &mut self.packets_lost,
+            &mut self.bytes_sent,
+            &mut self.bytes_lost,
+            &mut self.retransmitted_bytes,
+            &mut self.received_bytes,
+            &mut self.timeouts,
+        ]
+    }
 }

@@ -50,9 +50,13 @@ pub mod acks;
 #[cfg(feature = "engine")]
 mod agenda;
 #[cfg(feature = "engine")]
+mod application;
+#[cfg(feature = "engine")]
 mod buffers;
 #[cfg(feature = "engine")]
 pub mod clock;
+#[cfg(feature = "engine")]
+pub mod conversation;
 #[cfg(feature = "engine")]
 mod endpoint;
 #[cfg(feature = "engine")]
@@ -66,6 +70,8 @@ mod error;
 #[cfg(feature = "engine")]
 mod flow;
 #[cfg(feature = "engine")]
+pub mod flow_meter;
+#[cfg(feature = "engine")]
 pub mod impairment;
 #[cfg(feature = "engine")]
 mod isolation;
@@ -75,6 +81,8 @@ pub mod link;
 pub mod meter;
 #[cfg(feature = "engine")]
 pub mod packet;
+#[cfg(feature = "engine")]
+mod player;
 #[cfg(feature = "engine")]
 pub mod queue;
 #[cfg(feature = "engine")]
@@ -99,13 +107,15 @@ pub use invalid::Invalid;
 #[cfg(feature = "engine")]
 pub use {
     acks::AckPolicy,
-    buffers::{ZeroBuffers, Zeros},
+    buffers::{StreamBuffers, StreamData},
+    conversation::Conversation,
     endpoint::{Action, Connection, ConnectionError},
     engine::Simulation,
     error::SimulationError,
     flow::{Flow, FlowReport, Observation, Observer},
     isolation::{SelfCheckError, isolated, self_check},
     packet::Side,
+    player::Player,
     settings::{ConfigError, Controller},
     topology::{Dumbbell, DumbbellTopology},
 };

@@ -1,7 +1,8 @@
 //! How the connections of a flow are set up.
 
+use crate::experiment::traffic::Protocol;
 use crate::tls;
-use quiche::CongestionControllerFactory;
+use quiche::{CongestionControllerFactory, h3};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,10 +53,14 @@ pub(crate) struct Settings<'a> {
     pub(crate) hystart: bool,
     pub(crate) pacing: bool,
     pub(crate) max_ack_delay: Duration,
+    pub(crate) protocol: Protocol,
 }
 
 /// Flow control that never limits.
 const WIDE_WINDOW_BYTES: u64 = 1 << 50;
+
+/// Exchanges that can be under way at once; more wait.
+const MAX_STREAMS: u64 = 60;
 
 /// Why a connection cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +84,10 @@ impl Settings<'_> {
     pub(crate) fn config(&self) -> Result<quiche::Config, ConfigError> {
         let mut config =
             quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls::context()?)?;
-        config.set_application_protos(&[b"gallop-sim"])?;
+        config.set_application_protos(match self.protocol {
+            Protocol::Http3 => h3::APPLICATION_PROTOCOL,
+            Protocol::Streams => &[b"gallop-sim"],
+        })?;
         config.verify_peer(false);
         config.grease(false);
         config.discover_pmtu(false);
@@ -89,7 +97,13 @@ impl Settings<'_> {
         config.set_initial_max_data(WIDE_WINDOW_BYTES);
         config.set_initial_max_stream_data_bidi_local(WIDE_WINDOW_BYTES);
         config.set_initial_max_stream_data_bidi_remote(WIDE_WINDOW_BYTES);
-        config.set_initial_max_streams_bidi(1);
+        config.set_initial_max_streams_bidi(MAX_STREAMS);
+        if self.protocol == Protocol::Http3 {
+            // Control, QPACK encoder and decoder streams (RFC 9114 §6.2), and a
+            // grease stream.
+            config.set_initial_max_streams_uni(4);
+            config.set_initial_max_stream_data_uni(WIDE_WINDOW_BYTES);
+        }
         config.set_max_connection_window(WIDE_WINDOW_BYTES);
         config.set_max_stream_window(WIDE_WINDOW_BYTES);
         config.set_initial_congestion_window_packets(self.initial_window_packets);

@@ -23,6 +23,22 @@ use thiserror::Error;
 /// (RFC 791 §3.1) and 8 of the UDP header (RFC 768).
 pub const WIRE_OVERHEAD_BYTES: usize = 28;
 
+/// Bytes of a full datagram that are not stream data: the short header with a
+/// connection ID of 16 bytes and a packet number of two (19, RFC 9000 §17.3.1),
+/// the AEAD's tag (16, RFC 9001 §5.3), and the header of a STREAM frame with an
+/// offset between 2^14 and 2^30 (8, RFC 9000 §19.8).
+const PACKET_OVERHEAD_BYTES: u64 = 19 + 16 + 8;
+
+/// The stream bytes that a datagram of full size carries, where that is what
+/// "a packet" of an application means. The exact number depends a little on
+/// packet number and offset.
+#[must_use]
+pub fn stream_bytes_per_packet(datagram_bytes: usize) -> u64 {
+    (datagram_bytes as u64)
+        .saturating_sub(PACKET_OVERHEAD_BYTES)
+        .max(1)
+}
+
 /// A text that is not the quantity it should be.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("\"{text}\" is not a {quantity}: {reason}")]

@@ -11,7 +11,9 @@ use gallop_sim::impairment::{Fate, Impairment};
 use gallop_sim::packet::Packet;
 use gallop_sim::traffic::OnOff;
 use gallop_sim::units::Rate;
-use gallop_sim::{AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, isolated};
+use gallop_sim::{
+    AckPolicy, Action, Controller, Conversation, Dumbbell, Flow, Side, Simulation, isolated,
+};
 
 const SEED: u64 = 1;
 const DATAGRAM_BYTES: usize = 1350;
@@ -277,11 +279,11 @@ fn time_to_detect(bytes: u64) -> Duration {
         let detected_at = Rc::new(Cell::new(None));
         let writer = Rc::clone(&detected_at);
         let flow = Flow {
-            source: Box::new(OnOff {
+            conversation: Conversation::answer(Box::new(OnOff {
                 bytes,
                 interval: Duration::from_secs(1),
                 total: None,
-            }),
+            })),
             observer: Some(Box::new(move |event: gallop_sim::Observation<'_>| {
                 let lost = event.connection.stats().lost > 0;
                 if event.side == Side::Server && lost && writer.get().is_none() {

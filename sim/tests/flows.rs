@@ -3,8 +3,8 @@
 use gallop_sim::impairment::{Outage, RandomLoss, Reordering};
 use gallop_sim::traffic::{Bulk, Offer, OnOff, Source};
 use gallop_sim::{
-    AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, SimulationError, clock,
-    isolated, random,
+    AckPolicy, Action, Controller, Conversation, Dumbbell, Flow, Side, Simulation, SimulationError,
+    clock, isolated, random,
 };
 use quiche::{
     AckEvent, CongestionController, CongestionControllerFactory, ControllerConfig, LossEvent,
@@ -111,7 +111,7 @@ fn packets_of_a_transfer(acks: AckPolicy, mut dumbbell: Dumbbell) -> (usize, usi
     let mut simulation = Simulation::new(dumbbell.build(1, SEED).topology).expect("isolated");
     let flow = Flow {
         acks,
-        source: Box::new(Bulk::Bytes(1_000_000)),
+        conversation: Conversation::answer(Box::new(Bulk::Bytes(1_000_000))),
         ..reno()
     };
     simulation.add_flow(flow).expect("there is a route");
@@ -171,11 +171,11 @@ fn a_lone_packet_is_acknowledged_after_the_delay() {
                 Simulation::new(dumbbell().build(1, SEED).topology).expect("isolated");
             let (flow, log) = logged(Flow {
                 acks: ack_every(every, ms(80)),
-                source: Box::new(OnOff {
+                conversation: Conversation::answer(Box::new(OnOff {
                     bytes: 100,
                     interval: ms(500),
                     total: None,
-                }),
+                })),
                 ..reno()
             });
             simulation.add_flow(flow).expect("there is a route");
@@ -206,7 +206,7 @@ fn transfers_are_whole_in_spite_of_everything() {
             let path = dumbbell.build(2, SEED);
             let mut simulation = Simulation::new(path.topology).expect("isolated");
             let flow = |source: Box<dyn Source>| Flow {
-                source,
+                conversation: Conversation::answer(source),
                 ..Flow::new(Controller::named(controller))
             };
             let bulk = flow(Box::new(Bulk::Bytes(2_000_001)));
@@ -234,11 +234,11 @@ fn an_application_limited_flow_sends_what_there_is() {
     simulate(|| {
         let mut simulation = Simulation::new(dumbbell().build(1, SEED).topology).expect("isolated");
         let flow = Flow {
-            source: Box::new(OnOff {
+            conversation: Conversation::answer(Box::new(OnOff {
                 bytes: 10_000,
                 interval: ms(100),
                 total: None,
-            }),
+            })),
             ..reno()
         };
         simulation.add_flow(flow).expect("there is a route");
@@ -344,7 +344,7 @@ impl Source for Liar {
 fn run_liar(offer: Offer, length: Option<u64>) -> Result<(), SimulationError> {
     let mut simulation = Simulation::new(dumbbell().build(1, SEED).topology)?;
     simulation.add_flow(Flow {
-        source: Box::new(Liar { offer, length }),
+        conversation: Conversation::answer(Box::new(Liar { offer, length })),
         ..reno()
     })?;
     simulation.run_until(ms(10_000))
@@ -393,7 +393,7 @@ fn a_run_without_progress_is_an_error() {
         dumbbell.impairments = vec![Box::new(outage)];
         let mut simulation = Simulation::new(dumbbell.build(1, SEED).topology).expect("isolated");
         let flow = Flow {
-            source: Box::new(Bulk::Bytes(1_000_000)),
+            conversation: Conversation::answer(Box::new(Bulk::Bytes(1_000_000))),
             ..reno()
         };
         simulation.add_flow(flow).expect("there is a route");

@@ -11,7 +11,8 @@ use gallop_sim::random::stream;
 use gallop_sim::traffic::{Bulk, OnOff, Source};
 use gallop_sim::units::{Buffer, Rate};
 use gallop_sim::{
-    isolated, AckPolicy, Action, Controller, Dumbbell, Flow, Side, Simulation, SimulationError,
+    isolated, AckPolicy, Action, Controller, Conversation, Dumbbell, Flow, Side, Simulation,
+    SimulationError,
 };
 use quiche::{StartupExit, StartupExitReason};
 use rand::RngExt;
@@ -141,7 +142,7 @@ impl Script {
                 every: NonZeroU32::new(self.ack_every).expect("not zero"),
                 max_delay: Duration::from_millis(25),
             },
-            source,
+            conversation: Conversation::answer(source),
             observer: Some(Box::new(move |observation| {
                 if observation.side == Side::Client {
                     return;

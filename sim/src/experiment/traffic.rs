@@ -335,7 +335,7 @@ impl TrafficSpec {
             TrafficSpec::Tcplib(spec) => positive("interarrival", spec.interarrival),
             TrafficSpec::Requests(spec) => {
                 spec.size.validate(&at("size"))?;
-                let most = 64;
+                let most = 60;
                 require(spec.at_once.get() <= most, &at("at-once"), || {
                     format!("it is {}; at most {most} can be under way", spec.at_once)
                 })
@@ -575,8 +575,8 @@ mod tests {
                 "unknown variant `gopher`",
             ),
             (
-                r#"{"kind": "requests", "at-once": 65}"#,
-                "flow[0].traffic.at-once: it is 65; at most 64",
+                r#"{"kind": "requests", "at-once": 61}"#,
+                "flow[0].traffic.at-once: it is 61; at most 60",
             ),
         ] {
             let error = read(json).expect_err(json);

@@ -1,0 +1,249 @@
+//! The client's application: asks and reads.
+
+use super::Requests;
+use super::http3::Http3;
+use crate::buffers::StreamData;
+use crate::clock::Time;
+use crate::conversation::{Conversation, Exchange, Pace};
+use crate::endpoint::{Connection, ConnectionError, failed};
+use crate::experiment::traffic::Protocol;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The client's application.
+#[derive(Debug)]
+pub(crate) struct Client {
+    conversation: Conversation,
+    requests: Requests,
+    http3: Option<Http3>,
+    /// When the conversation is cut off.
+    stop: Option<Time>,
+    /// Whether it closes the connection when it has finished.
+    closes: bool,
+    begun: bool,
+    /// No more exchanges come.
+    exhausted: bool,
+    /// Exchanges that have not begun, and when they do.
+    waiting: Vec<(Time, Exchange)>,
+    /// Those under way, by stream.
+    open: BTreeMap<u64, Open>,
+    next_stream: u64,
+    /// Bytes of the answers that were read.
+    pub(crate) received: u64,
+    /// Answers that have been read to the end.
+    pub(crate) answers: Vec<Answer>,
+    /// When all had been read that there is.
+    pub(crate) finished: Option<Time>,
+    /// An answer that ended at another length than it should have: the length
+    /// it should have had, and the one it has.
+    pub(crate) wrong_length: Option<(u64, u64)>,
+}
+
+/// An exchange under way.
+#[derive(Debug)]
+struct Open {
+    asked: Time,
+    /// Bytes of the request that the stream has not taken yet.
+    unsent: u64,
+    received: u64,
+    /// Bytes of the whole answer, if it ends.
+    length: Option<u64>,
+}
+
+/// An answer that has been read to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// When its end was read.
+    pub(crate) ended: Time,
+    /// How long that was after the request.
+    pub(crate) took: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(
+        conversation: Conversation,
+        requests: Requests,
+        stop: Option<Time>,
+        closes: bool,
+    ) -> Client {
+        Client {
+            http3: (conversation.protocol == Protocol::Http3).then(Http3::default),
+            conversation,
+            requests,
+            stop,
+            closes,
+            begun: false,
+            exhausted: false,
+            waiting: Vec::new(),
+            open: BTreeMap::new(),
+            next_stream: 0,
+            received: 0,
+            answers: Vec::new(),
+            finished: None,
+            wrong_length: None,
+        }
+    }
+
+    pub(super) fn wants_to_close(&self) -> bool {
+        self.closes && self.finished.is_some()
+    }
+
+    pub(super) fn more_at(&self, after: Option<Time>) -> Option<Time> {
+        let stop = self.stop.filter(|_| !self.waiting.is_empty());
+        let due = self.waiting.iter().map(|(due, _)| *due);
+        due.chain(stop).filter(|&time| Some(time) > after).min()
+    }
+
+    fn stopped(&self, now: Time) -> bool {
+        self.stop.is_some_and(|stop| stop <= now)
+    }
+
+    /// Takes the next exchange; its wait begins at `from`.
+    fn draw(&mut self, from: Time) {
+        match self.conversation.exchanges.next() {
+            Some(exchange) => self.waiting.push((from + exchange.wait, exchange)),
+            None => self.exhausted = true,
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<(), ConnectionError> {
+        if !connection.is_established() {
+            return Ok(());
+        }
+        if !self.begun {
+            self.begun = true;
+            let at_once = match self.conversation.pace {
+                Pace::Closed(at_once) => at_once,
+                Pace::Open => 1,
+            };
+            (0..at_once).for_each(|_| self.draw(now));
+        }
+        if self.stopped(now) {
+            self.exhausted = true;
+            self.waiting.clear();
+        }
+        while let Some(next) = self.waiting.iter().position(|(due, _)| *due <= now) {
+            let (due, exchange) = self.waiting.swap_remove(next);
+            if let Some(unsent) = self.ask(connection, exchange, now)? {
+                self.waiting.push((due, unsent));
+                break;
+            }
+            if self.conversation.pace == Pace::Open {
+                self.draw(due);
+            }
+        }
+        self.write_requests(connection)?;
+        self.check_finished(now);
+        Ok(())
+    }
+
+    /// Begins an exchange; gives it back if the connection has no stream for it
+    /// now.
+    fn ask(
+        &mut self,
+        connection: &mut Connection,
+        exchange: Exchange,
+        now: Time,
+    ) -> Result<Option<Exchange>, ConnectionError> {
+        let (stream, unsent) = match &mut self.http3 {
+            Some(http3) => match http3.ask(connection)? {
+                Some(stream) => (stream, 0),
+                None => return Ok(Some(exchange)),
+            },
+            None if connection.peer_streams_left_bidi() == 0 => return Ok(Some(exchange)),
+            None => (self.next_stream, exchange.request_bytes),
+        };
+        self.next_stream = stream + 4;
+        let open = Open {
+            asked: now,
+            unsent,
+            received: 0,
+            length: exchange.answer.length(),
+        };
+        self.open.insert(stream, open);
+        self.requests.borrow_mut().insert(stream, exchange.answer);
+        Ok(None)
+    }
+
+    /// Hands the rest of the requests to their streams.
+    fn write_requests(&mut self, connection: &mut Connection) -> Result<(), ConnectionError> {
+        let unsent = self.open.iter_mut().filter(|(_, open)| open.unsent > 0);
+        for (&stream, open) in unsent {
+            let data = StreamData::zeros(open.unsent);
+            let last = data.length() as u64 == open.unsent;
+            match connection.stream_send_zc(stream, data, last) {
+                Ok((written, _)) => open.unsent -= written as u64,
+                Err(quiche::Error::Done) => {}
+                Err(error) => return Err(failed("sending a request")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<bool, ConnectionError> {
+        let mut ended = false;
+        if let Some(mut http3) = self.http3.take() {
+            http3.read_answers(connection, |stream, bytes, end| {
+                ended |= end;
+                self.take(stream, bytes, end, now);
+            })?;
+            self.http3 = Some(http3);
+        } else {
+            let mut next = 0;
+            while let Some((&stream, _)) = self.open.range(next..).next() {
+                next = stream + 1;
+                match connection.stream_discard(stream, usize::MAX) {
+                    Ok((bytes, end)) => {
+                        ended |= end;
+                        self.take(stream, bytes as u64, end, now);
+                    }
+                    Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
+                    Err(error) => return Err(failed("stream_discard()")(error)),
+                }
+            }
+        }
+        if ended {
+            self.check_finished(now);
+        }
+        Ok(ended)
+    }
+
+    /// Takes `bytes` of the answer on `stream`.
+    fn take(&mut self, stream: u64, bytes: u64, end: bool, now: Time) {
+        self.received += bytes;
+        let Some(open) = self.open.get_mut(&stream) else {
+            return;
+        };
+        open.received += bytes;
+        if !end {
+            return;
+        }
+        if let Some(length) = open.length
+            && length != open.received
+            && self.stop.is_none_or(|stop| now < stop)
+        {
+            self.wrong_length = Some((length, open.received));
+        }
+        let took = now - open.asked;
+        self.answers.push(Answer { ended: now, took });
+        self.open.remove(&stream);
+        if matches!(self.conversation.pace, Pace::Closed(_)) && !self.stopped(now) {
+            self.draw(now);
+        }
+    }
+
+    fn check_finished(&mut self, now: Time) {
+        let over = (self.exhausted || self.stopped(now)) && self.waiting.is_empty();
+        if over && self.open.is_empty() && self.finished.is_none() {
+            self.finished = Some(now);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The applications at both ends of a connection, over streams or HTTP/3.
+
+mod client;
+mod http3;
+mod server;
+
+pub(crate) use client::{Answer, Client};
+pub(crate) use server::Server;
+
+use crate::clock::Time;
+use crate::endpoint::{Connection, ConnectionError};
+use crate::traffic::Source;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What the requests under way ask for, by stream. The server finds in a request
+/// what the client put here: the bytes that travel are zeros.
+pub(crate) type Requests = Rc<RefCell<BTreeMap<u64, Box<dyn Source>>>>;
+
+/// The error code of a connection that is closed because all is done: HTTP/3's
+/// H3_NO_ERROR (RFC 9114 §8.1).
+pub(crate) const ALL_IS_DONE: u64 = 0x100;
+
+/// The application at one end.
+#[derive(Debug)]
+pub(crate) enum Application {
+    Client(Client),
+    Server(Server),
+}
+
+impl Application {
+    /// Reads what the streams have; returns whether there is something new to
+    /// write.
+    pub(crate) fn read(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<bool, ConnectionError> {
+        match self {
+            Application::Client(client) => client.read(connection, now),
+            Application::Server(server) => server.read(connection, now),
+        }
+    }
+
+    /// Writes what there is and the connection takes. Called only when the
+    /// streams' buffers have run dry, because quiche would take a whole free
+    /// window at every call.
+    pub(crate) fn write(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<(), ConnectionError> {
+        match self {
+            Application::Client(client) => client.write(connection, now),
+            Application::Server(server) => server.write(connection, now),
+        }
+    }
+
+    /// Closes the connection if all is done; says whether it did so now.
+    pub(crate) fn close(&self, connection: &mut Connection) -> bool {
+        self.wants_to_close() && connection.close(true, ALL_IS_DONE, b"").is_ok()
+    }
+
+    /// Whether all is done, and the connection is to be closed.
+    pub(crate) fn wants_to_close(&self) -> bool {
+        match self {
+            Application::Client(client) => client.wants_to_close(),
+            Application::Server(_) => false,
+        }
+    }
+
+    /// It is woken because there is something to write at `now`.
+    pub(crate) fn wake(&mut self, now: Time) {
+        match self {
+            Application::Client(_) => {}
+            Application::Server(server) => server.wake(now),
+        }
+    }
+
+    /// When there will be something to write, if it was last woken at `after`.
+    pub(crate) fn more_at(&self, after: Option<Time>) -> Option<Time> {
+        match self {
+            Application::Client(client) => client.more_at(after),
+            Application::Server(server) => server.more_at(after),
+        }
+    }
+}

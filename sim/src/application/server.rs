@@ -1,0 +1,205 @@
+//! The server's application: answers.
+
+use super::Requests;
+use super::http3::Http3;
+use crate::buffers::{SendBuffer, StreamData};
+use crate::clock::Time;
+use crate::endpoint::{Connection, ConnectionError, failed};
+use crate::experiment::traffic::Protocol;
+use crate::traffic::Source;
+
+/// The server's application.
+#[derive(Debug)]
+pub(crate) struct Server {
+    requests: Requests,
+    http3: Option<Http3>,
+    /// When all answers are cut off.
+    stop: Option<Time>,
+    buffer: Option<Buffer>,
+    /// Answers under way. The first of them writes first.
+    services: Vec<Service>,
+}
+
+/// What limits how much is handed over.
+#[derive(Debug)]
+struct Buffer {
+    buffer: SendBuffer,
+    /// It is filled in pieces of that size, so that packets are full.
+    piece_bytes: u64,
+}
+
+/// An answer under way.
+#[derive(Debug)]
+struct Service {
+    stream: u64,
+    source: Box<dyn Source>,
+    requested: Time,
+    written: u64,
+    /// The end of the stream has been written.
+    ended: bool,
+    /// When the source has more.
+    more_at: Option<Time>,
+    /// HTTP/3: the headers are still to be sent.
+    headers_due: bool,
+}
+
+impl Server {
+    /// A server that hands over `limit` bytes ahead of the acknowledgements, if
+    /// there is a limit, in pieces of `piece_bytes`.
+    pub(crate) fn new(
+        requests: Requests,
+        protocol: Protocol,
+        stop: Option<Time>,
+        limit: Option<u64>,
+        piece_bytes: u64,
+    ) -> Server {
+        Server {
+            requests,
+            http3: (protocol == Protocol::Http3).then(Http3::default),
+            stop,
+            buffer: limit.map(|limit| Buffer {
+                buffer: SendBuffer::new(limit),
+                piece_bytes: piece_bytes.min(limit),
+            }),
+            services: Vec::new(),
+        }
+    }
+
+    pub(super) fn more_at(&self, after: Option<Time>) -> Option<Time> {
+        // Everything under way ends when the server stops.
+        let stop = self
+            .stop
+            .filter(|&stop| Some(stop) > after && !self.services.is_empty());
+        let more_at = self.services.iter().filter_map(|service| service.more_at);
+        more_at.chain(stop).min()
+    }
+
+    pub(super) fn wake(&mut self, now: Time) {
+        for service in &mut self.services {
+            service.more_at = service.more_at.filter(|&more_at| more_at > now);
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<bool, ConnectionError> {
+        let before = self.services.len();
+        if let Some(mut http3) = self.http3.take() {
+            http3.read_requests(connection, |stream| self.serve(stream, now))?;
+            self.http3 = Some(http3);
+        } else {
+            while let Some(stream) = connection.stream_readable_next() {
+                loop {
+                    match connection.stream_discard(stream, usize::MAX) {
+                        Ok((_, false)) => {}
+                        Ok((_, true)) => {
+                            self.serve(stream, now);
+                            break;
+                        }
+                        Err(quiche::Error::Done) => break,
+                        Err(error) => return Err(failed("stream_discard()")(error)),
+                    }
+                }
+            }
+        }
+        Ok(self.services.len() > before)
+    }
+
+    /// Begins the answer to the request on `stream`.
+    fn serve(&mut self, stream: u64, now: Time) {
+        if let Some(source) = self.requests.borrow_mut().remove(&stream) {
+            self.services.push(Service {
+                stream,
+                source,
+                requested: now,
+                written: 0,
+                ended: false,
+                more_at: None,
+                headers_due: self.http3.is_some(),
+            });
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<(), ConnectionError> {
+        let stopped = self.stop.is_some_and(|stop| stop <= now);
+        for service in &mut self.services {
+            service.write(
+                connection,
+                self.http3.as_mut(),
+                self.buffer.as_ref(),
+                stopped,
+                now,
+            )?;
+        }
+        self.services.retain(|service| !service.ended);
+        // Another answer goes first the next time.
+        if self.services.len() > 1 {
+            self.services.rotate_left(1);
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    fn write(
+        &mut self,
+        connection: &mut Connection,
+        mut http3: Option<&mut Http3>,
+        buffer: Option<&Buffer>,
+        stopped: bool,
+        now: Time,
+    ) -> Result<(), ConnectionError> {
+        if self.headers_due
+            && let Some(http3) = http3.as_deref_mut()
+        {
+            if !http3.answer(connection, self.stream)? {
+                return Ok(());
+            }
+            self.headers_due = false;
+        }
+        while !self.ended {
+            let offer = self.source.offer(now - self.requested, self.written);
+            let (ready, all) = match stopped {
+                true => (0, true),
+                false => (offer.bytes, offer.last),
+            };
+            self.more_at = offer.more_at.map(|more_at| self.requested + more_at);
+            if ready == 0 && !all {
+                break;
+            }
+            let piece = match buffer {
+                Some(buffer) => {
+                    let piece = ready.min(buffer.piece_bytes);
+                    if buffer.buffer.room() < piece {
+                        break;
+                    }
+                    buffer.buffer.hold(StreamData::zeros(piece))
+                }
+                None => StreamData::zeros(ready),
+            };
+            let length = piece.length();
+            let last = all && length as u64 == ready;
+            let written = match http3.as_deref_mut() {
+                Some(http3) => http3.send(connection, self.stream, piece, last)?,
+                None => match connection.stream_send_zc(self.stream, piece, last) {
+                    Ok((written, _)) => Some(written),
+                    Err(quiche::Error::Done) => None,
+                    Err(error) => return Err(failed("stream_send()")(error)),
+                },
+            };
+            let Some(written) = written else { break };
+            self.written += written as u64;
+            if written < length {
+                break;
+            }
+            self.ended = last;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! What client and server of a connection say to each other.
+
+use crate::experiment::traffic::Protocol;
+use crate::traffic::Source;
+use std::fmt;
+use std::iter;
+use std::time::Duration;
+
+/// A request and its answer.
+#[derive(Debug)]
+pub struct Exchange {
+    /// How long the client waits before it asks; since when, [`Pace`] says.
+    pub wait: Duration,
+    /// Length of the request, in stream bytes; over HTTP/3 the request is its
+    /// headers.
+    pub request_bytes: u64,
+    /// What the server answers.
+    pub answer: Box<dyn Source>,
+}
+
+/// When the next exchange begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So many are under way at once; when one ends, the client takes the next
+    /// and waits. The first wait is counted from the end of the handshake.
+    Closed(u64),
+    /// The wait is counted from when the request before was due, answered or
+    /// not.
+    Open,
+}
+
+/// The exchanges of a connection. When all have ended, and no more come, the
+/// flow has finished.
+pub struct Conversation {
+    pub(crate) exchanges: Box<dyn Iterator<Item = Exchange>>,
+    pub(crate) pace: Pace,
+    pub(crate) protocol: Protocol,
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation")
+            .field("pace", &self.pace)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Length of a request that says no more than what to send, in bytes.
+pub(crate) const REQUEST_BYTES: u64 = 32;
+
+impl Conversation {
+    /// The exchanges of an iterator, over `protocol`.
+    #[must_use]
+    pub fn new(
+        exchanges: impl Iterator<Item = Exchange> + 'static,
+        pace: Pace,
+        protocol: Protocol,
+    ) -> Conversation {
+        Conversation {
+            exchanges: Box::new(exchanges),
+            pace,
+            protocol,
+        }
+    }
+
+    /// One short request, at once, and one answer over a stream.
+    #[must_use]
+    pub fn answer(answer: Box<dyn Source>) -> Conversation {
+        let exchange = Exchange {
+            wait: Duration::ZERO,
+            request_bytes: REQUEST_BYTES,
+            answer,
+        };
+        Conversation::new(iter::once(exchange), Pace::Closed(1), Protocol::Streams)
+    }
+
+    /// Nothing.
+    pub(crate) fn empty() -> Conversation {
+        Conversation::new(iter::empty(), Pace::Open, Protocol::Streams)
+    }
+}

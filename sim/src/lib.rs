@@ -76,6 +76,8 @@ pub mod impairment;
 #[cfg(feature = "engine")]
 mod isolation;
 #[cfg(feature = "engine")]
+pub mod lab;
+#[cfg(feature = "engine")]
 pub mod link;
 #[cfg(feature = "engine")]
 pub mod meter;

@@ -2,9 +2,10 @@
 
 mod progress;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::run::{Plan, RunError};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -17,6 +18,25 @@ reads what to run from comparison.json and writes, for every run,
   compare-003-fig4/runs/<group>/<run>/run.json               counters of the run
   compare-003-fig4/runs/<group>/<run>/queue.csv              the bottleneck's queue every 10 ms
   compare-003-fig4/runs/<group>/<run>/flow-0.server.sqlog    the sender's qlog";
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  gallop-sim sweep experiments/001-rtt-fairness.toml
+  gallop-sim sweep experiments/*.toml --fast --out /tmp/fast
+  gallop-sim sweep experiments/*.toml --shard 2/3 --out part2     on the second of three machines
+
+writes, for every experiment,
+  DIR/NAME/results.parquet    what was measured, one value a row
+  DIR/NAME/series.parquet     values over time, where the experiment asks for them
+  DIR/NAME/experiment.json    what was run
+  DIR/NAME/failures.json      runs that failed, if any; the command then exits with 1
+  DIR/NAME/journal.ndjson     finished runs; a sweep that was interrupted goes on from there";
+
+const CHECK_EXAMPLE: &str = "\
+Example:
+  gallop-sim check experiments/*.toml
+
+names every file, line and column where something is wrong, and what would be right.";
 
 /// Simulates congestion controllers over real QUIC connections in virtual time
 #[derive(Debug, Parser)]
@@ -38,6 +58,42 @@ enum Command {
         #[arg(long, value_name = "N")]
         threads: Option<NonZeroUsize>,
     },
+    /// Run all points of experiments under all their seeds
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepArguments),
+    /// Check experiments without running them
+    #[command(after_help = CHECK_EXAMPLE)]
+    Check {
+        /// The experiments
+        #[arg(value_name = "EXPERIMENT.toml", required = true)]
+        experiments: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct SweepArguments {
+    /// The experiments; their runs share one queue
+    #[arg(value_name = "EXPERIMENT.toml", required = true)]
+    experiments: Vec<PathBuf>,
+    /// Where results go; every experiment has a directory of its name there. Runs whose results are
+    /// there already are not run again
+    #[arg(long, value_name = "DIR", default_value = "target/papers")]
+    out: PathBuf,
+    /// Simulations at a time; as many as there are cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Run only part K of N, of about equal size; the tables of all parts together are the whole
+    #[arg(long, value_name = "K/N")]
+    shard: Option<Shard>,
+    /// Run only what the experiments' tables [fast] leave
+    #[arg(long)]
+    fast: bool,
+    /// Run seeds 1 to N instead of the experiments' own
+    #[arg(long, value_name = "N")]
+    seeds: Option<NonZeroU64>,
+    /// Print what has become of each experiment as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 fn main() -> ExitCode {
@@ -46,7 +102,9 @@ fn main() -> ExitCode {
         Command::Run {
             comparison,
             threads,
-        } => run(&comparison, threads),
+        } => run(&comparison, threads).map_err(|error| error.to_string()),
+        Command::Sweep(arguments) => sweep(&arguments),
+        Command::Check { experiments } => check(&experiments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -57,10 +115,72 @@ fn main() -> ExitCode {
     }
 }
 
+/// Simulations at a time when nothing is said.
+fn all_cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+fn sweep(arguments: &SweepArguments) -> Result<(), String> {
+    let options = Options {
+        out: arguments.out.clone(),
+        fast: arguments.fast,
+        seeds: arguments.seeds,
+        shard: arguments.shard.unwrap_or(Shard::WHOLE),
+    };
+    let threads = arguments.threads.unwrap_or_else(all_cores);
+    let experiments = lab::read(&arguments.experiments).map_err(|error| error.to_string())?;
+    let sweep = Sweep::new(experiments, &options).map_err(|error| error.to_string())?;
+    let outcomes = progress::of_sweep(&sweep, || sweep.execute(threads));
+    let outcomes = outcomes.map_err(|error| error.to_string())?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&outcomes).map_err(|error| error.to_string())?;
+        println!("{text}");
+    }
+    let mut failed = 0;
+    for outcome in &outcomes {
+        failed += outcome.failed.len();
+        for (point, seed, reason) in &outcome.failed {
+            eprintln!(
+                "{}: point {point}, seed {seed}: {reason}",
+                outcome.experiment
+            );
+        }
+        if !arguments.json {
+            let Outcome {
+                experiment,
+                directory,
+                runs,
+                planned,
+                ..
+            } = outcome;
+            println!(
+                "{experiment}: {runs} of {planned} runs in {}",
+                directory.display()
+            );
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(format!("{failed} runs failed")),
+    }
+}
+
+fn check(files: &[PathBuf]) -> Result<(), String> {
+    let experiments = lab::read(files).map_err(|error| error.to_string())?;
+    for experiment in experiments {
+        let runs = experiment.points.len() as u64 * experiment.seeds;
+        println!(
+            "{}: {} points, {runs} runs, {} claims",
+            experiment.path.display(),
+            experiment.points.len(),
+            experiment.claims.len()
+        );
+    }
+    Ok(())
+}
+
 fn run(comparison: &Path, threads: Option<NonZeroUsize>) -> Result<(), RunError> {
     let plan = Plan::read(comparison)?;
-    let threads = threads
-        .or_else(|| thread::available_parallelism().ok())
-        .unwrap_or(NonZeroUsize::MIN);
+    let threads = threads.unwrap_or_else(all_cores);
     progress::shown(&plan, || plan.execute(threads))
 }

@@ -1,13 +1,22 @@
 //! Progress bars of simulated time, when there is a terminal to show them on.
 
+use gallop_sim::lab::{Progress, Sweep};
 use gallop_sim::run::{Job, Plan};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::panic::resume_unwind;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Without a terminal a line is printed that often.
+const PRINT_EVERY: Duration = Duration::from_secs(30);
 
 const TEMPLATE: &str = "{prefix} [{bar:30}] {msg}";
+
+const SWEEP_TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
+
+/// The length of a sweep's bar.
+const SWEEP_STEPS: u64 = 1000;
 
 /// The bars are drawn that often. They live in this thread, since time stands
 /// still in those of the simulations.
@@ -58,6 +67,72 @@ pub(crate) fn shown<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> T 
         }
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
+}
+
+/// Does `work` on a sweep and shows how far it is and how long it may take.
+pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) -> T {
+    let start = Instant::now();
+    let terminal = stderr().is_terminal();
+    let bar = match terminal {
+        true => ProgressBar::new(SWEEP_STEPS),
+        false => ProgressBar::hidden(),
+    };
+    bar.set_style(
+        ProgressStyle::with_template(SWEEP_TEMPLATE)
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        let mut printed = start;
+        while !worker.is_finished() {
+            thread::sleep(DRAW_EVERY);
+            let progress = sweep.progress();
+            bar.set_position((progress.share * SWEEP_STEPS as f64) as u64);
+            bar.set_message(state(progress, start.elapsed()));
+            if !terminal && printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                eprintln!("{}", state(progress, start.elapsed()));
+            }
+        }
+        let progress = sweep.progress();
+        match terminal {
+            true => {
+                bar.set_position((progress.share * SWEEP_STEPS as f64) as u64);
+                bar.abandon_with_message(state(progress, start.elapsed()));
+            }
+            false => eprintln!("{}", state(progress, start.elapsed())),
+        }
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// How many runs are done, and how long it took and may still take.
+fn state(progress: Progress, elapsed: Duration) -> String {
+    let Progress {
+        runs,
+        finished,
+        failed,
+        share,
+    } = progress;
+    let failed = match failed {
+        0 => String::new(),
+        _ => format!(", {failed} failed"),
+    };
+    let took = clock(elapsed.as_secs_f64());
+    match share {
+        _ if finished == runs => format!("{finished} of {runs} runs{failed} in {took}"),
+        share if share > 0.01 => {
+            let left = clock(elapsed.as_secs_f64() * (1.0 - share) / share);
+            format!("{finished} of {runs} runs{failed} in {took}, about {left} left")
+        }
+        _ => format!("{finished} of {runs} runs{failed} in {took}"),
+    }
+}
+
+/// Minutes and seconds.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 fn milliseconds(duration: Duration) -> u64 {

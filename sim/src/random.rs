@@ -9,6 +9,9 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// A part's stream of random numbers.
 pub type Random = Xoshiro256PlusPlus;
 
+/// The first part that says how late a flow of an experiment starts.
+pub const START_PARTS: u64 = 1 << 30;
+
 /// The first part that belongs to a link of an experiment's network; flows come
 /// before.
 pub const LINK_PARTS: u64 = 1 << 31;

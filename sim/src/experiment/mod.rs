@@ -142,6 +142,15 @@ impl Experiment {
         self
     }
 
+    /// The files beside the experiment's that its links are read from.
+    #[must_use]
+    pub fn trace_files(&self) -> BTreeSet<PathBuf> {
+        let directory = self.path.parent().unwrap_or(Path::new(""));
+        let points = self.points.iter();
+        let files = points.flat_map(|point| point.setup.network.trace_files());
+        files.map(|file| directory.join(file)).collect()
+    }
+
     /// The flows of which the qlog is kept at a point.
     #[must_use]
     pub fn traces_of(&self, point: &Point) -> Vec<&str> {

@@ -4,7 +4,7 @@ use super::axes::check_id;
 use super::controller;
 use super::file::{File, FlowSpec};
 use super::network::{FlowPlace, Network};
-use super::traffic::TrafficSpec;
+use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
 use crate::units::{Size, Span};
 use std::collections::BTreeSet;
@@ -78,6 +78,23 @@ impl Setup {
     #[must_use]
     pub fn members(&self) -> usize {
         self.places.iter().map(|place| place.count).sum()
+    }
+
+    /// About how many packets a run moves, for an estimate of how long it takes.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        let rate = self.network.busiest_rate();
+        let rate = rate.and_then(|rate| rate.resolve(self.datagram_bytes).ok());
+        let bytes_per_s = rate.map_or(1e6, |rate| rate.bps() as f64 / 8.0);
+        let most = self.duration.as_secs_f64() * bytes_per_s / self.datagram_bytes as f64;
+        let packets = self.flows.iter().zip(&self.places).map(|(flow, place)| {
+            let TrafficSpec::Bulk(BulkSpec { size: Some(size) }) = flow.traffic else {
+                return most;
+            };
+            let packets = size.bytes(self.datagram_bytes as u64) / self.datagram_bytes as u64;
+            (packets.saturating_mul(place.count as u64)) as f64
+        });
+        packets.sum::<f64>().min(most) + 1.0
     }
 
     /// Checks a file and takes out what a run needs; `cc` is the run's

@@ -15,11 +15,11 @@ pub use queue::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
 
 use crate::graph::{Graph, GraphError};
 use crate::invalid::{Invalid, require};
-use crate::units::{Buffer, LinkRate, Span};
+use crate::units::{Buffer, LinkRate, Rate, Span};
 use impairment::probability;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which links there are.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,9 @@ pub enum FlowDirection {
     /// Over the link "reverse".
     Reverse,
 }
+
+/// To compare rates in packets with rates in bits.
+const ANY_DATAGRAM_BYTES: usize = 1350;
 
 /// Names of the two shared links of a dumbbell, there and back.
 pub const DUMBBELL_LINKS: [&str; 2] = ["bottleneck", "reverse"];
@@ -224,6 +227,31 @@ impl Network {
         }
     }
 
+    /// The highest rate of a link that is measured, where it is constant.
+    pub(super) fn busiest_rate(&self) -> Option<LinkRate> {
+        let key = |rate: &LinkRate| rate.resolve(ANY_DATAGRAM_BYTES).map_or(0, Rate::bps);
+        match self {
+            Network::Dumbbell(dumbbell) => dumbbell.rate,
+            Network::Links(links) => {
+                let measured = links.iter().filter(|link| link.name.is_some());
+                measured.filter_map(|link| link.rate).max_by_key(key)
+            }
+        }
+    }
+
+    /// The traces that links are read from, as the file names them.
+    #[must_use]
+    pub fn trace_files(&self) -> Vec<&Path> {
+        let traces: Vec<[Option<&Path>; 2]> = match self {
+            Network::Dumbbell(spec) => vec![[spec.trace.as_deref(), reverse_trace(&spec.reverse)]],
+            Network::Links(links) => links
+                .iter()
+                .map(|link| [link.trace.as_deref(), reverse_trace(&link.reverse)])
+                .collect(),
+        };
+        traces.into_iter().flatten().flatten().collect()
+    }
+
     /// The names of the links that are measured, in the order of the results.
     #[must_use]
     pub fn measured_links(&self) -> Vec<&str> {
@@ -243,6 +271,10 @@ impl LinkSpec {
             reverse.and_then(|reverse| reverse.name.as_deref()),
         ]
     }
+}
+
+fn reverse_trace(reverse: &Option<ReverseSpec>) -> Option<&Path> {
+    reverse.as_ref()?.trace.as_deref()
 }
 
 /// The nodes of the links, after a check of the links.

@@ -1,0 +1,86 @@
+//! What a run has come to, as the journal keeps it.
+
+use crate::measure::Measure;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// A finished run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct RunOutcome {
+    pub(super) point: usize,
+    pub(super) seed: u64,
+    /// Why there are no results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) subjects: Vec<Subject>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) courses: Vec<Course>,
+}
+
+/// Something that was measured in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Subject {
+    /// "flow/NAME", "link/NAME", "run" or "analysis".
+    pub(super) subject: String,
+    /// The member of a flow that stands for several.
+    pub(super) index: usize,
+    /// A flow's controller.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) cc: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) background: bool,
+    pub(super) values: Vec<Value>,
+}
+
+// serde asks with a reference.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A measured value: metric, unit and number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Value(
+    pub(super) Cow<'static, str>,
+    pub(super) Cow<'static, str>,
+    pub(super) f64,
+);
+
+impl Subject {
+    /// A subject with what was measured of it. Values that are no numbers say
+    /// nothing and are left out.
+    pub(super) fn new(subject: String, measures: Vec<Measure>) -> Subject {
+        let finite = measures.into_iter().filter(|one| one.value.is_finite());
+        Subject {
+            subject,
+            index: 0,
+            cc: String::new(),
+            background: false,
+            values: finite
+                .map(|one| Value(one.metric.into(), one.unit.into(), one.value))
+                .collect(),
+        }
+    }
+
+    /// The value of a metric.
+    pub(super) fn get(&self, metric: &str) -> Option<f64> {
+        let value = self.values.iter().find(|value| value.0 == metric);
+        value.map(|value| value.2)
+    }
+}
+
+/// A metric over time: its value at every so many seconds, none where there was
+/// none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Course {
+    pub(super) subject: String,
+    pub(super) index: usize,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) cc: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) background: bool,
+    pub(super) metric: Cow<'static, str>,
+    pub(super) unit: Cow<'static, str>,
+    pub(super) values: Vec<Option<f64>>,
+}

@@ -1,0 +1,275 @@
+//! The files that a sweep leaves of an experiment, beside its journal.
+
+use super::outcome::{RunOutcome, Subject, Value};
+use super::table::{Column, Table};
+use crate::experiment::{Axis, Claim, Experiment, Plot, Run, Table as Shown, Trace};
+use crate::units::stream_bytes_per_packet;
+use parquet::data_type::ByteArray;
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The table of results.
+pub(super) const RESULTS: &str = "results.parquet";
+
+/// The table of values over time.
+pub(super) const SERIES: &str = "series.parquet";
+
+/// The list of the runs that failed, and why.
+pub(super) const FAILURES: &str = "failures.json";
+
+/// The experiment, for the report.
+pub(super) const EXPERIMENT: &str = "experiment.json";
+
+/// Runs by point and seed.
+pub(super) type Runs = BTreeMap<(usize, u64), RunOutcome>;
+
+/// Writes everything into `directory`; files of an earlier sweep are replaced or
+/// removed.
+pub(super) fn write(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
+    describe(experiment).and_then(|text| replace(&directory.join(EXPERIMENT), text.as_bytes()))?;
+    results(directory, experiment, runs)?;
+    let has_series = runs.values().any(|run| !run.courses.is_empty());
+    match has_series {
+        true => series(directory, experiment, runs)?,
+        false => remove(&directory.join(SERIES))?,
+    }
+    let failures: Vec<Json> = runs
+        .values()
+        .filter_map(|run| {
+            let reason = run.failed.as_ref()?;
+            Some(json!({ "point": run.point, "seed": run.seed, "reason": reason }))
+        })
+        .collect();
+    match failures.is_empty() {
+        true => remove(&directory.join(FAILURES)),
+        false => replace(&directory.join(FAILURES), pretty(&failures)?.as_bytes()),
+    }
+}
+
+/// Writes a file whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    fs::write(&partial, bytes)?;
+    fs::rename(&partial, path)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn pretty(value: &impl Serialize) -> io::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+fn write_table(table: &Table, path: &Path) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    table.write(&partial).map_err(io::Error::other)?;
+    fs::rename(&partial, path)
+}
+
+/// What the report is told of the experiment.
+fn describe(experiment: &Experiment) -> io::Result<String> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Described<'a> {
+        name: &'a str,
+        title: &'a str,
+        source: &'a str,
+        about: &'a str,
+        command: String,
+        packet_bytes: u64,
+        seeds: u64,
+        axes: &'a [Axis],
+        points: Vec<Json>,
+        runs: &'a [Run],
+        tables: &'a [Shown],
+        plots: &'a [Plot],
+        claims: &'a [Claim],
+        traces: &'a [Trace],
+    }
+    let datagram = experiment.points.first();
+    let datagram = datagram.map_or(0, |point| point.setup.datagram_bytes);
+    let points = experiment.points.iter().map(|point| {
+        let names = experiment.axes.iter().map(|axis| axis.name.clone());
+        let labels = point.labels.iter().map(|label| Json::from(label.as_str()));
+        let axes: serde_json::Map<String, Json> = names.zip(labels).collect();
+        json!({ "point": point.number, "axes": axes })
+    });
+    pretty(&Described {
+        name: &experiment.name,
+        title: &experiment.title,
+        source: &experiment.source,
+        about: &experiment.about,
+        command: format!("cargo xtask papers {}", experiment.name),
+        packet_bytes: stream_bytes_per_packet(datagram),
+        seeds: experiment.seeds,
+        axes: &experiment.axes,
+        points: points.collect(),
+        runs: &experiment.runs,
+        tables: &experiment.tables,
+        plots: &experiment.plots,
+        claims: &experiment.claims,
+        traces: &experiment.traces,
+    })
+}
+
+/// The columns that both tables begin with, built row by row.
+struct Keys<'a> {
+    experiment: &'a Experiment,
+    numbers: Vec<Option<Vec<f64>>>,
+    /// For each point where its values are among those of the axes.
+    positions: BTreeMap<usize, Vec<usize>>,
+    points: Vec<i64>,
+    seeds: Vec<i64>,
+    /// For each axis its value in every row, as an index into its values.
+    axes: Vec<Vec<usize>>,
+    subjects: Vec<ByteArray>,
+    indices: Vec<i64>,
+    ccs: Vec<ByteArray>,
+    backgrounds: Vec<bool>,
+    metrics: Vec<ByteArray>,
+    units: Vec<ByteArray>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(experiment: &'a Experiment) -> Keys<'a> {
+        let position = |(axis, label): (&Axis, &String)| {
+            let position = axis.values.iter().position(|value| value == label);
+            position.unwrap_or(0)
+        };
+        let positions = experiment.points.iter().map(|point| {
+            let values = experiment.axes.iter().zip(&point.labels).map(position);
+            (point.number, values.collect())
+        });
+        Keys {
+            experiment,
+            positions: positions.collect(),
+            numbers: experiment.axes.iter().map(|axis| axis.numbers()).collect(),
+            points: Vec::new(),
+            seeds: Vec::new(),
+            axes: vec![Vec::new(); experiment.axes.len()],
+            subjects: Vec::new(),
+            indices: Vec::new(),
+            ccs: Vec::new(),
+            backgrounds: Vec::new(),
+            metrics: Vec::new(),
+            units: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, run: &RunOutcome, subject: &Subject, metric: &str, unit: &str) {
+        self.points.push(run.point as i64);
+        self.seeds.push(run.seed as i64);
+        if let Some(positions) = self.positions.get(&run.point) {
+            for (column, position) in self.axes.iter_mut().zip(positions) {
+                column.push(*position);
+            }
+        }
+        self.subjects.push(subject.subject.as_str().into());
+        self.indices.push(subject.index as i64);
+        self.ccs.push(subject.cc.as_str().into());
+        self.backgrounds.push(subject.background);
+        self.metrics.push(metric.into());
+        self.units.push(unit.into());
+    }
+
+    /// The table with these columns and `more` before the unit.
+    fn table(self, more: Vec<(&str, Column)>) -> Table {
+        let mut table = Table::default();
+        let rows = self.points.len();
+        let name = ByteArray::from(self.experiment.name.as_str());
+        table.column("experiment", Column::Text(vec![name; rows]));
+        table.column("point", Column::Whole(self.points));
+        table.column("seed", Column::Whole(self.seeds));
+        for ((axis, numbers), indices) in
+            self.experiment.axes.iter().zip(self.numbers).zip(self.axes)
+        {
+            let texts: Vec<ByteArray> = axis
+                .values
+                .iter()
+                .map(|text| text.as_str().into())
+                .collect();
+            let column = indices.iter().map(|&index| texts[index].clone());
+            table.column(&axis.name, Column::Text(column.collect()));
+            if let Some(numbers) = numbers {
+                let column = indices.iter().map(|&index| numbers[index]);
+                let name = format!("{}_value", axis.name);
+                table.column(&name, Column::Number(column.collect()));
+            }
+        }
+        table.column("subject", Column::Text(self.subjects));
+        table.column("index", Column::Whole(self.indices));
+        table.column("cc", Column::Text(self.ccs));
+        table.column("background", Column::Switch(self.backgrounds));
+        table.column("metric", Column::Text(self.metrics));
+        table.column("unit", Column::Text(self.units));
+        for (name, column) in more {
+            table.column(name, column);
+        }
+        table
+    }
+}
+
+fn results(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
+    let mut keys = Keys::new(experiment);
+    let mut numbers = Vec::new();
+    for run in runs.values() {
+        let failed = Subject {
+            values: vec![Value("failed".into(), "".into(), 1.0)],
+            ..Subject::new("run".to_owned(), Vec::new())
+        };
+        let mut subjects: Vec<&Subject> = match &run.failed {
+            Some(_) => vec![&failed],
+            None => run.subjects.iter().collect(),
+        };
+        subjects.sort_by_key(|subject| (&subject.subject, subject.index));
+        for subject in subjects {
+            let mut values: Vec<&Value> = subject.values.iter().collect();
+            values.sort_by_key(|value| &value.0);
+            for Value(metric, unit, number) in values {
+                keys.row(run, subject, metric, unit);
+                numbers.push(*number);
+            }
+        }
+    }
+    let table = keys.table(vec![("value", Column::Number(numbers))]);
+    write_table(&table, &directory.join(RESULTS))
+}
+
+fn series(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
+    let mut keys = Keys::new(experiment);
+    let every = experiment
+        .series
+        .map_or(0.0, |series| series.every.duration().as_secs_f64());
+    let (mut times, mut numbers) = (Vec::new(), Vec::new());
+    for run in runs.values() {
+        let mut courses: Vec<_> = run.courses.iter().collect();
+        courses.sort_by_key(|course| (&course.subject, course.index, &course.metric));
+        for course in courses {
+            let subject = Subject {
+                index: course.index,
+                cc: course.cc.clone(),
+                background: course.background,
+                ..Subject::new(course.subject.clone(), Vec::new())
+            };
+            for (number, value) in course.values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                keys.row(run, &subject, &course.metric, &course.unit);
+                times.push((number + 1) as f64 * every);
+                numbers.push(*value);
+            }
+        }
+    }
+    let table = keys.table(vec![
+        ("time_s", Column::Number(times)),
+        ("value", Column::Number(numbers)),
+    ]);
+    write_table(&table, &directory.join(SERIES))
+}

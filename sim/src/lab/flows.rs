@@ -3,16 +3,20 @@
 
 use super::outcome::Subject;
 use crate::acks::AckPolicy;
+use crate::conversation::Conversation;
 use crate::engine::Simulation;
 use crate::experiment::network::PathFacts;
+use crate::experiment::traffic::{BulkSpec, TrafficSpec};
 use crate::experiment::{FlowSetup, Setup};
-use crate::flow::{Flow, FlowReport};
+use crate::flow::Flow;
 use crate::measure::Measure;
 use crate::random::{self, START_PARTS};
 use crate::settings::Controller;
+use crate::traffic::Bulk;
 use crate::units::{WIRE_OVERHEAD_BYTES, stream_bytes_per_packet};
 use rand::RngExt;
 use std::time::Duration;
+use thiserror::Error;
 
 /// A member of a flow.
 #[derive(Debug)]
@@ -23,29 +27,33 @@ pub(super) struct Member {
     pub(super) index: usize,
     /// Its connections in the simulation.
     pub(super) flows: Vec<usize>,
-    marks: Vec<FlowReport>,
+    /// Its share of the narrowest link on its way, in full datagrams per second.
+    fair_packets_per_s: f64,
 }
 
 /// The members of all flows in the order of the routes, and the connections of
 /// each.
 pub(super) fn members<'a>(
     setup: &'a Setup,
+    paths: &'a [PathFacts],
     seed: u64,
-) -> impl Iterator<Item = (Member, Vec<Flow>)> + 'a {
+) -> impl Iterator<Item = Result<(Member, Vec<Flow>), UnknownTraffic>> + 'a {
     let all = setup.places.iter().enumerate();
     let all = all.flat_map(|(flow, place)| (0..place.count).map(move |index| (flow, index)));
-    all.enumerate().map(move |(route, (flow, index))| {
-        let member = Member {
-            flow,
-            index,
-            flows: Vec::new(),
-            marks: Vec::new(),
-        };
-        let spec = &setup.flows[flow];
-        let mut random = random::stream(seed, START_PARTS + route as u64);
-        let late = spec.start_jitter.mul_f64(random.random());
-        (member, spec.connections(setup, spec.start + late))
-    })
+    all.zip(paths)
+        .enumerate()
+        .map(move |(route, ((flow, index), path))| {
+            let member = Member {
+                flow,
+                index,
+                flows: Vec::new(),
+                fair_packets_per_s: setup.packets_per_s(path) / setup.sharing(flow) as f64,
+            };
+            let spec = &setup.flows[flow];
+            let mut random = random::stream(seed, START_PARTS + route as u64);
+            let late = spec.start_jitter.mul_f64(random.random());
+            Ok((member, spec.connections(setup, spec.start + late)?))
+        })
 }
 
 impl Setup {
@@ -53,24 +61,55 @@ impl Setup {
     pub(super) fn packets_per_s(&self, path: &PathFacts) -> f64 {
         path.rate.bps() as f64 / (8 * (self.datagram_bytes + WIRE_OVERHEAD_BYTES)) as f64
     }
+
+    /// How many share the way of a flow: those that go the same way as one
+    /// connection each and are no background.
+    fn sharing(&self, flow: usize) -> usize {
+        let direction = |flow: usize| self.places[flow].direction.unwrap_or_default();
+        let shares = |&other: &usize| {
+            let setup = &self.flows[other];
+            other == flow
+                || !setup.background
+                    && !setup.traffic.is_many_connections()
+                    && direction(other) == direction(flow)
+        };
+        let all = (0..self.flows.len()).filter(shares);
+        all.map(|flow| self.places[flow].count).sum()
+    }
 }
 
 impl FlowSetup {
     /// The connections of one member that starts at `start`.
-    fn connections(&self, setup: &Setup, start: Duration) -> Vec<Flow> {
+    fn connections(&self, setup: &Setup, start: Duration) -> Result<Vec<Flow>, UnknownTraffic> {
+        let packet_bytes = stream_bytes_per_packet(setup.datagram_bytes);
+        let source = match &self.traffic {
+            TrafficSpec::Bulk(BulkSpec { size: None }) => Bulk::Endless,
+            TrafficSpec::Bulk(BulkSpec { size: Some(size) }) => {
+                Bulk::Bytes(size.bytes(packet_bytes))
+            }
+            _ => return Err(UnknownTraffic(self.name.clone())),
+        };
         let flow = Flow {
             start,
+            stop: self.stop,
+            conversation: Conversation::answer(Box::new(source)),
             initial_window_packets: setup.initial_window_packets,
             datagram_bytes: setup.datagram_bytes,
             acks: AckPolicy {
                 every: setup.ack_every,
                 max_delay: setup.max_ack_delay,
             },
+            send_buffer_bytes: self.send_buffer.map(|size| size.bytes(packet_bytes)),
             ..Flow::new(Controller::named(&self.cc))
         };
-        vec![flow]
+        Ok(vec![flow])
     }
 }
+
+/// Traffic of a kind that is not simulated.
+#[derive(Debug, Error)]
+#[error("flow \"{0}\": traffic of this kind is not simulated; only \"bulk\" is")]
+pub(super) struct UnknownTraffic(String);
 
 impl Member {
     pub(super) fn setup<'a>(&self, setup: &'a Setup) -> &'a FlowSetup {
@@ -90,40 +129,11 @@ impl Member {
 
     /// What was measured of it.
     pub(super) fn measured(&self, simulation: &Simulation, setup: &Setup) -> Subject {
-        let seconds = (setup.duration - setup.measure_from).as_secs_f64();
-        let report = |flow| simulation.report(flow).unwrap_or_default();
-        let now = self.flows.iter().map(|&flow| report(flow));
-        let grown = |value: fn(&FlowReport) -> u64| {
-            let now: u64 = now.clone().map(|report| value(&report)).sum();
-            let before: u64 = self.marks.iter().map(value).sum();
-            (now - before) as f64
+        let many = self.setup(setup).traffic.is_many_connections();
+        let measures = match self.flows[..] {
+            [flow] if !many => simulation.measure_flow(flow, Some(self.fair_packets_per_s)),
+            _ => simulation.measure_flows(&self.flows),
         };
-        let received = grown(|report| report.received_bytes);
-        let packets = received / stream_bytes_per_packet(setup.datagram_bytes) as f64;
-        let measures = vec![
-            Measure::new("received_bytes", "bytes", received),
-            Measure::new("received_packets", "packets", packets),
-            Measure::new("throughput_bps", "bit/s", 8.0 * received / seconds),
-            Measure::new("throughput_pps", "packets/s", packets / seconds),
-            Measure::new(
-                "sent_packets",
-                "packets",
-                grown(|report| report.packets_sent),
-            ),
-            Measure::new(
-                "lost_packets",
-                "packets",
-                grown(|report| report.packets_lost),
-            ),
-        ];
         self.subject(setup, measures)
-    }
-
-    /// Counts from now on.
-    pub(super) fn start_measuring(&mut self, simulation: &Simulation) {
-        let reports = self.flows.iter();
-        self.marks = reports
-            .map(|&flow| simulation.report(flow).unwrap_or_default())
-            .collect();
     }
 }

@@ -1,9 +1,9 @@
 //! One run: a point of an experiment under one seed.
 
-use super::flows::{Member, members};
+use super::flows::{Member, UnknownTraffic, members};
 use super::outcome::{Course, RunOutcome, Subject};
 use crate::engine::Simulation;
-use crate::experiment::network::{BuildError, Built};
+use crate::experiment::network::{BuildError, Built, PathFacts};
 use crate::experiment::{Experiment, Point, Setup};
 use crate::measure::Measure;
 use crate::topology::LinkId;
@@ -27,6 +27,9 @@ pub(super) enum RunFailure {
     /// The simulation cannot go on.
     #[error(transparent)]
     Simulation(#[from] crate::error::SimulationError),
+    /// A flow cannot be made.
+    #[error(transparent)]
+    Traffic(#[from] UnknownTraffic),
     /// A qlog cannot be written.
     #[error("cannot write {path}: {error}")]
     Write { path: PathBuf, error: io::Error },
@@ -75,7 +78,7 @@ impl Run<'_> {
             traces: Vec::new(),
             courses: Courses::default(),
         };
-        running.add_flows(self)?;
+        running.add_flows(&paths, self)?;
         let series = self.experiment.series;
         let every = series.filter(|series| self.seed <= series.seeds.get());
         running.run(every.map(|series| series.every.duration()), told)?;
@@ -111,10 +114,10 @@ fn partial(path: &Path) -> PathBuf {
 
 impl Running<'_> {
     /// Adds every member of every flow, with its qlog if that is kept.
-    fn add_flows(&mut self, run: &Run<'_>) -> Result<(), RunFailure> {
+    fn add_flows(&mut self, paths: &[PathFacts], run: &Run<'_>) -> Result<(), RunFailure> {
         let traced = run.experiment.traces_of(run.point);
-        for (member, flows) in members(self.setup, run.seed) {
-            let mut member = member;
+        for (route, member) in members(self.setup, paths, run.seed).enumerate() {
+            let (mut member, flows) = member?;
             for mut flow in flows {
                 let first = member.flows.is_empty() && member.index == 0;
                 if first
@@ -123,7 +126,7 @@ impl Running<'_> {
                 {
                     flow.server_qlog = Some(self.trace(run, &member)?);
                 }
-                let number = self.simulation.add_flow(flow)?;
+                let number = self.simulation.add_flow_over(route, flow)?;
                 member.flows.push(number);
             }
             self.members.push(member);
@@ -173,9 +176,6 @@ impl Running<'_> {
             now = next;
             if !measuring && now == measure_from {
                 self.simulation.start_measuring();
-                for member in &mut self.members {
-                    member.start_measuring(&self.simulation);
-                }
                 measuring = true;
             }
             if let Some(every) = every.filter(|&every| now == sampled + every) {
@@ -268,10 +268,16 @@ impl Courses {
         for member in members {
             let [flow] = member.flows[..] else { continue };
             let subject = member.subject(setup, Vec::new());
-            let bytes = simulation.report(flow).unwrap_or_default().received_bytes;
-            let bytes = self.growth(&subject, bytes as f64);
-            let bps = 8.0 * bytes / every.as_secs_f64();
-            self.add(&subject, Measure::new("throughput_bps", "bit/s", bps));
+            for measure in simulation.observe_flow(flow) {
+                match measure.metric {
+                    "received_bytes" => {
+                        let bytes = self.growth(&subject, measure.value);
+                        let bps = 8.0 * bytes / every.as_secs_f64();
+                        self.add(&subject, Measure::new("throughput_bps", "bit/s", bps));
+                    }
+                    _ => self.add(&subject, measure),
+                }
+            }
         }
         self.samples += 1;
     }

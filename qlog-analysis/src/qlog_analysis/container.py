@@ -57,6 +57,14 @@ def decode(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def decoded(text: str) -> Any:
+    """What a JSON text says, None if it is not JSON."""
+    try:
+        return decode(text)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Some records of a sequence as text, in order; the last of the file may be cut off."""

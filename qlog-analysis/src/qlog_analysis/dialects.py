@@ -6,7 +6,7 @@ All is read as the drafts have it (main-schema-14, quic-events-13): names such a
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,7 @@ class Dialect:
         pacing_bits: what to multiply its pacing_rate with to have bits per second.
         rtt_ms: what to multiply its RTTs with to have milliseconds.
         initial_rtt: an RTT that stands for "no sample yet".
-        translate: turns its events into today's; None where they are that already.
+        native: whether its events are read as they are: the reader knows what is left to change.
         from_first_event: whether times count from the first event: where the zero of the trace
             is another (the process, 1970).
     """
@@ -59,7 +59,7 @@ class Dialect:
     pacing_bits: float = 1.0
     rtt_ms: float = 1.0
     initial_rtt: float | None = None
-    translate: "Callable[[Event, Dialect], Event] | None" = None
+    native: bool = False
     from_first_event: bool = True
 
 
@@ -72,6 +72,9 @@ def _draft(event: Event, dialect: Dialect) -> Event:
     category, _, kind = str(event["name"]).lower().rpartition(":")
     category = str(event.get("category", category)).lower()
     data = dict(event.get("data") or {})
+    if "trigger" in event:
+        # Draft-01 has it beside the data.
+        data.setdefault("trigger", event["trigger"])
     if category in _OF_HTTP:
         name = f"http3:{kind}"
     elif category in _OF_QUIC or not category:
@@ -105,6 +108,9 @@ def _packet(data: Event) -> None:
         header["packet_number"] = whole(header["packet_number"])
     if "packet_type" in header:
         header["packet_type"] = _packet_type(header["packet_type"])
+    if isinstance(header.get("version"), str):
+        # Programs leave out the zeros in front; the drafts want whole bytes.
+        header["version"] = header["version"].removeprefix("0x").zfill(8)
     # Before main-schema-02 sizes were in the header; quinn has the packet's there still.
     size = header.pop("packet_size", None)
     payload = header.pop("payload_length", None)
@@ -135,6 +141,8 @@ def _frame(frame: Event) -> Event:
     if frame["frame_type"] in {"stream", "crypto", "datagram"} and "length" in frame:
         frame["raw"] = {**frame.get("raw", {}), "payload_length": whole(frame["length"])}
         del frame["length"]
+    if frame["frame_type"] in {"reset_stream", "stop_sending"} and "error" not in frame:
+        frame["error"] = "unknown"
     for name in ("stream_id", "offset"):
         if name in frame:
             frame[name] = whole(frame[name])
@@ -153,8 +161,6 @@ def _metrics(data: Event, dialect: Dialect) -> None:
             data[name] = float(data[name]) * dialect.rtt_ms
     if "pacing_rate" in data:
         data["pacing_rate"] = round(float(data["pacing_rate"]) * dialect.pacing_bits)
-    if "ssthresh" in data and float(data["ssthresh"]) >= NO_SSTHRESH:
-        del data["ssthresh"]
 
 
 def whole(value: Any) -> int:
@@ -174,26 +180,26 @@ QUICHE = Dialect(
     # NOTE: quiche logs bytes per second, the draft (quic-events-13) says bits per second.
     pacing_bits=8.0,
     from_first_event=False,
-    translate=None,
+    native=True,
 )
 """quiche 0.25 and later, as it is: what most traces here are, and so read without translation."""
 
-OLD_QUICHE = Dialect("quiche before 0.25", pacing_bits=8.0, translate=_draft)
+OLD_QUICHE = Dialect("quiche before 0.25", pacing_bits=8.0)
 """The names of draft-02, in JSON-SEQ."""
 
-CANONICAL = Dialect("qlog-analysis", logs_losses=True, from_first_event=False, translate=None)
+CANONICAL = Dialect("qlog-analysis", logs_losses=True, from_first_event=False, native=True)
 """What `convert` writes, and what all others are turned into."""
 
-QUIC_GO = Dialect("quic-go", logs_losses=True, translate=_draft)
+QUIC_GO = Dialect("quic-go", logs_losses=True)
 """0.5x: the names of draft-02 in the container of main-schema-11 and later."""
 
-QUINN = Dialect("quinn", logs_losses=True, rtt_ms=1000.0, initial_rtt=0.333, translate=_draft)
+QUINN = Dialect("quinn", logs_losses=True, rtt_ms=1000.0, initial_rtt=0.333)
 """0.11: RTTs in seconds, no frames, all connections of an endpoint in one file."""
 
-AIOQUIC = Dialect("aioquic", logs_losses=True, translate=_draft)
+AIOQUIC = Dialect("aioquic", logs_losses=True)
 """1.x: contained JSON, absolute times, packet_lost without a header, `cwnd`."""
 
-DRAFTS = Dialect("qlog", translate=_draft)
+DRAFTS = Dialect("qlog")
 """Any other program that keeps to one of the drafts."""
 
 
@@ -310,9 +316,7 @@ class Translator:
             if not isinstance(event["name"], str) or not isinstance(event.get("data", {}), dict):
                 return None
             time = self.clock.ms(event)
-            if self.dialect.translate is None:
-                return {**event, "time": time}
-            out = self.dialect.translate(event, self.dialect)
+            out = _draft(event, self.dialect)
             if out["name"] == METRICS and self.clock.scale != 1.0:
                 # Draft-01 has RTTs in the unit of its times.
                 for name in _RTTS:

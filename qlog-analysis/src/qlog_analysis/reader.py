@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from qlog_analysis.container import Document, QlogFile, decode, looks_whole
+from qlog_analysis.container import Document, QlogFile, decoded, looks_whole
 from qlog_analysis.dialects import (
     CANONICAL,
     CONVERTED,
@@ -297,11 +297,11 @@ class _Reading:
             self._records += len(lines.texts) + lines.undecodable
             self._skipped += lines.undecodable
             self._truncated = lines.cut_off
-            if dialect.translate is None:
+            if dialect.native:
                 bad, others = self._connection("", trace, dialect).tables.add(lines.texts)
                 self._skipped += bad + _count_strays(others)
             else:
-                self._translated("", trace, translate, map(_value, lines.texts))
+                self._translated("", trace, translate, map(decoded, lines.texts))
         if not self._connections:
             self._connection("", trace, dialect)
 
@@ -352,7 +352,7 @@ class _Reading:
         (sent, received, metrics, states, losses), unordered = connection.tables.finish()
         dialect = connection.dialect
         # What was translated is in the drafts' units already.
-        pacing = dialect.pacing_bits if dialect.translate is None else 1.0
+        pacing = dialect.pacing_bits if dialect.native else 1.0
         return Trace(
             path=self._path,
             header=self._file.header,
@@ -392,15 +392,8 @@ def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFram
 
 
 def _once(texts: pl.Series) -> pl.Series:
-    """Without the copies of metrics under their old name, which qvis needs."""
-    return texts.filter(~texts.str.contains('"name":"recovery:metrics_updated"', literal=True))
-
-
-def _value(text: str) -> Any:
-    try:
-        return decode(text)
-    except ValueError:
-        return None
+    """Without the copies of events under their old name, which qvis needs."""
+    return texts.filter(~texts.str.contains('"name":"recovery:', literal=True))
 
 
 def _text(event: Mapping[str, Any]) -> str:
@@ -477,5 +470,5 @@ def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
     ssthresh = pl.col("ssthresh_bytes")
     return filled.with_columns(
         *(pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")),
-        pl.when(ssthresh >= NO_SSTHRESH).then(math.nan).otherwise(ssthresh).alias("ssthresh_bytes"),
+        pl.when(ssthresh < NO_SSTHRESH).then(ssthresh).otherwise(math.nan).alias("ssthresh_bytes"),
     )

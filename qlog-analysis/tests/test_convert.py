@@ -1,0 +1,105 @@
+"""What a converted file keeps, adds and mends."""
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from synthetic import TraceText
+
+from qlog_analysis.convert import Target, convert, out_path
+from qlog_analysis.errors import NotQlogError, UsageError
+from qlog_analysis.reader import Trace, read_trace
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ALL = sorted(path.name for path in FIXTURES.glob("*.gz"))
+
+
+def tables(trace: Trace) -> dict[str, pl.DataFrame]:
+    return {
+        name: getattr(trace, name)
+        for name in ("sent", "received", "acks", "metrics", "states", "losses")
+    }
+
+
+@pytest.mark.parametrize("target", ["both", "dancer", "qvis"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_converted_trace_says_the_same(name: str, target: Target, tmp_path: Path) -> None:
+    path = FIXTURES / name
+    out = tmp_path / out_path(path).name
+    done = convert(path, out, target)
+    before = read_trace(path, received=True)
+    after = read_trace(out, received=True)
+    assert (done.path, done.events, done.derived_losses, done.skipped) == (
+        out, before.records, 0, 0,
+    )  # fmt: skip
+    assert (after.records, after.skipped, after.unordered) == (before.records, 0, before.unordered)
+    assert after.vantage == before.vantage
+    for table, wanted in tables(before).items():
+        assert_frame_equal(tables(after)[table], wanted)
+
+
+@pytest.mark.parametrize("controller", ["reno", "cubic", "bbr2", "vegas"])
+def test_losses_that_are_not_logged_are_derived(controller: str, tmp_path: Path) -> None:
+    whole = gzip.decompress((FIXTURES / f"udp-{controller}.server.sqlog.gz").read_bytes())
+    path = tmp_path / "old.sqlog"
+    kept = [r for r in whole.split(b"\x1e") if b'"quic:packet_lost"' not in r]
+    path.write_bytes(b"\x1e".join(kept))
+    done = convert(path, tmp_path / "new.sqlog")
+    logged = read_trace(FIXTURES / f"udp-{controller}.server.sqlog.gz").losses
+    derived = read_trace(done.path).losses
+    assert done.derived_losses == len(logged) > 0
+    assert set(derived["packet_number"]) == set(logged["packet_number"])
+    assert read_trace(done.path).unordered == 0
+    times = derived.join(logged, on="packet_number")
+    # As logged, to within the time a timer took.
+    assert (times["time_ms"] - times["time_ms_right"]).abs().max() < 5  # type: ignore[operator]
+
+
+def test_events_out_of_order_are_sorted(tmp_path: Path) -> None:
+    trace = TraceText()
+    trace.sent(1.0, 0)
+    trace.sent(3.0, 2)
+    trace.sent(2.0, 1)
+    path = trace.save(tmp_path / "trace.sqlog")
+    assert read_trace(path).unordered == 1
+    assert read_trace(path).sent["packet_number"].to_list() == [0, 1, 2]
+    out = convert(path, tmp_path / "out.sqlog").path
+    records = [json.loads(record) for record in out.read_text().split("\x1e")[2:]]
+    assert [record["time"] for record in records] == [1.0, 2.0, 3.0]
+
+
+def test_bad_records_are_left_out_and_counted(tmp_path: Path) -> None:
+    trace = TraceText()
+    trace.sent(1.0, 0)
+    trace.raw('{"time":2,"name":"quic:packet_sent","data":{"hea')
+    trace.raw('{"time":NaN,"name":"quic:packet_sent","data":{}}')
+    trace.sent(3.0, 1)
+    path = trace.save(tmp_path / "trace.sqlog")
+    done = convert(path, tmp_path / "out.sqlog")
+    assert (done.events, done.skipped) == (2, 2)
+    assert read_trace(done.path).skipped == 0
+
+
+def test_nothing_is_written_over_the_original(tmp_path: Path) -> None:
+    path = TraceText().save(tmp_path / "trace.sqlog")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="over itself"):
+        convert(path, path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_qlog_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    with pytest.raises(NotQlogError, match="not a qlog trace"):
+        convert(path, tmp_path / "out.sqlog")
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_conversion_has_a_name_that_qvis_takes() -> None:
+    assert out_path(Path("a/x.sqlog.gz")) == Path("a/x.converted.sqlog")
+    assert out_path(Path("y.qlog")) == Path("y.converted.sqlog")
+    assert out_path(Path("y.trace.json.zst")) == Path("y.trace.converted.sqlog")

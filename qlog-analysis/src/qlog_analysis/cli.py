@@ -3,14 +3,13 @@
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tqdm import tqdm
-
+from qlog_analysis import trace_commands
 from qlog_analysis.errors import AnalysisError
+from qlog_analysis.progress import bar
 from qlog_analysis.reader import read_trace
 from qlog_analysis.results import analyse, summary, summary_csv, summary_json
 from qlog_analysis.terminal import table
@@ -51,14 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code: 0, 1 on an error, 2 on wrong usage."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return int(options.run(options) or 0)
     except AnalysisError as error:
         print(f"qlog-analysis: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"qlog-analysis: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_plot_arguments(command)
     command.set_defaults(run=_plot)
+    trace_commands.add(commands)
     return parser
 
 
@@ -153,9 +152,9 @@ def _report(directory: Path, json_file: Path | None) -> None:
     # The processes that read traces import this module too, and have no use for matplotlib.
     from qlog_analysis import plots, report
 
-    with _bar("reading traces", "B") as start:
+    with bar("reading traces", "B") as start:
         results = analyse(directory, start)
-    with _bar("drawing", " plots") as start:
+    with bar("drawing", " plots") as start:
         on_plot = start(plots.count(results))
         drawn = plots.draw(results, directory / "plots", lambda: on_plot(1))
     html = directory / "report.html"
@@ -178,12 +177,12 @@ def _report(directory: Path, json_file: Path | None) -> None:
 def _papers(directory: Path, names: Sequence[str], json_file: Path | None) -> None:
     from qlog_analysis.papers import report, verdicts
 
-    with _bar("reading results", " experiments") as start:
+    with bar("reading results", " experiments") as start:
         outcomes = verdicts.read_outcomes(directory, names, lambda total: _one_by_one(start(total)))
     text = verdicts.papers_json(outcomes)
     for path in filter(None, (directory / "papers.json", json_file)):
         path.write_text(text, encoding="utf-8")
-    with _bar("drawing", " experiments") as start:
+    with bar("drawing", " experiments") as start:
         page = report.write(outcomes, directory, _one_by_one(start(len(outcomes))))
     print(report.summary(outcomes))
     print(f"Report: {page}")
@@ -203,7 +202,7 @@ def _plot(options: argparse.Namespace) -> None:
     )
     trace_plot.check(part, out)
     size = options.trace.stat().st_size if options.trace.is_file() else 0
-    with _bar("reading the trace", "B") as start:
+    with bar("reading the trace", "B") as start:
         trace = read_trace(options.trace, start(size))
     trace_plot.save(trace, part, out)
     print(out)
@@ -211,25 +210,3 @@ def _plot(options: argparse.Namespace) -> None:
 
 def _one_by_one(count: Callable[[int], None]) -> Callable[[], None]:
     return lambda: count(1)
-
-
-@contextmanager
-def _bar(title: str, unit: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """A progress bar on stderr if that is a terminal; takes the total, gives what counts up."""
-    with tqdm(
-        desc=title,
-        unit=unit,
-        unit_scale=unit == "B",
-        leave=False,
-        disable=None,
-        file=sys.stderr,
-    ) as bar:
-
-        def start(total: int) -> Callable[[int], None]:
-            bar.reset(total)
-            return count
-
-        def count(amount: int) -> None:
-            bar.update(amount)
-
-        yield start

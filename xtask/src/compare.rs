@@ -6,18 +6,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use gallop::Algorithm;
-use gallop_sim::baselines;
 use gallop_sim::comparison::{self, Comparison, Group, Invalid, Run};
-use gallop_sim::units::{Buffer, Rate, Span};
+use gallop_sim::experiment::controller;
+use gallop_sim::units::{Buffer, LinkRate, Rate, Span};
 
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, Preset};
 use crate::{process, setup};
-
-/// Names that quiche has built in.
-const BUILT_IN: [&str; 3] = ["reno", "cubic", "bbr2"];
 
 /// Compare congestion controllers over one simulated path
 ///
@@ -144,12 +141,11 @@ fn step(number: usize, what: &str) {
 
 /// What to run, as the preset and the flags have it.
 fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
-    let default = Experiment::read(root, experiment::DEFAULT)?;
-    let preset = Experiment::read(root, &arguments.preset)?;
-    let mut setting = preset.scenario.clone();
+    let default = Preset::read(root, experiment::DEFAULT)?;
+    let preset = Preset::read(root, &arguments.preset)?;
+    let mut setting = preset.setting.clone();
     if let Some(rate) = arguments.rate {
-        setting.rate = Some(rate);
-        setting.packets_per_second = None;
+        setting.rate = LinkRate::Bits(rate);
     }
     replace(&mut setting.rtt, arguments.rtt);
     replace(&mut setting.buffer, arguments.buffer);
@@ -183,9 +179,9 @@ fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
     let mut groups = vec![main];
     if arguments.preset != experiment::DEFAULT {
         let mut today = setting;
-        today.datagram = default.scenario.datagram;
-        today.initial_window = default.scenario.initial_window;
-        today.ack_every = default.scenario.ack_every;
+        today.datagram = default.setting.datagram;
+        today.initial_window = default.setting.initial_window;
+        today.ack_every = default.setting.ack_every;
         groups.push(Group {
             id: "quic-defaults".into(),
             title: "The same path with QUIC's defaults".into(),
@@ -233,23 +229,29 @@ fn runs(controllers: &[String]) -> Result<Vec<Run>> {
 }
 
 /// Checks the controllers and completes their options with the experiment's.
-fn with_options(runs: &[Run], experiment: &Experiment) -> Result<Vec<Run>> {
+fn with_options(runs: &[Run], preset: &Preset) -> Result<Vec<Run>> {
     runs.iter()
         .map(|run| {
             let (name, own) = run.cc.split_once(':').unwrap_or((&run.cc, ""));
-            if BUILT_IN.contains(&name) || baselines::NAMES.contains(&name) {
-                ensure!(own.is_empty(), "controller `{name}` has no options, but `{own}` was given");
-                return Ok(Run { id: run.id.clone(), cc: name.into() });
+            controller::check(&run.cc).map_err(|problem| anyhow!(problem))?;
+            if !Algorithm::ALL
+                .iter()
+                .any(|algorithm| algorithm.name() == name)
+            {
+                return Ok(run.clone());
             }
-            if !Algorithm::ALL.iter().any(|algorithm| algorithm.name() == name) {
-                bail!("unknown controller `{name}`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic, bbr2, {}", baselines::NAMES.join(" and "));
-            }
-            run.cc.parse::<Algorithm>()?;
-            let defaults = experiment.options.get(name).map_or("", String::as_str);
+            let defaults = preset.options(name);
             let options = merged(defaults, own);
-            let cc = if options.is_empty() { name.into() } else { format!("{name}:{options}") };
+            let cc = if options.is_empty() {
+                name.into()
+            } else {
+                format!("{name}:{options}")
+            };
             cc.parse::<Algorithm>()?;
-            Ok(Run { id: run.id.clone(), cc })
+            Ok(Run {
+                id: run.id.clone(),
+                cc,
+            })
         })
         .collect()
 }
@@ -365,18 +367,25 @@ mod tests {
     }
 
     #[test]
-    fn every_experiment_is_sound() {
+    fn every_preset_is_sound() {
         let root = crate::root().unwrap();
-        for name in experiment::names(&root).unwrap() {
+        let presets = experiment::presets(&root).unwrap();
+        for name in ["003-fig4", "003-fig6", "default"] {
+            assert!(presets.iter().any(|preset| preset == name), "{name}");
+        }
+        for name in presets {
             let comparison = planned(&format!("--preset {name}")).unwrap();
             comparison.validate().unwrap();
-            let claims = Experiment::read(&root, &name).unwrap().claims.len();
-            assert_eq!(
-                comparison.claims.len(),
-                claims,
-                "{name}: a claim is about no run"
-            );
         }
+        assert!(planned("--preset 003-fig4").unwrap().claims.len() >= 8);
+    }
+
+    #[test]
+    fn an_experiment_that_varies_is_no_preset() {
+        let error = planned("--preset 001-loss").unwrap_err().to_string();
+        let expected =
+            "the experiment `001-loss` is no preset, because its network is no [dumbbell]; ";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]
@@ -433,11 +442,11 @@ mod tests {
         for (line, message) in [
             (
                 "--cc vega",
-                "unknown controller `vega`: the controllers are vegas and gallop-vegas, with options after a colon, reno, cubic, bbr2, cubic-rfc9438 and reno-whole",
+                "unknown controller `vega`: did you mean `vegas`? there are vegas, gallop-vegas, cubic-rfc9438, reno-whole, reno, cubic, bbr2",
             ),
             (
                 "--cc reno:beta=1",
-                "controller `reno` has no options, but `beta=1` was given",
+                "the controller `reno` has no options, but `beta=1` was given",
             ),
             (
                 "--cc vegas:alpha=9",
@@ -445,13 +454,13 @@ mod tests {
             ),
             ("--cc vegas --cc vegas", "controller `vegas` is given twice"),
             (
-                "--preset 003-fig5",
-                "there is no preset `003-fig5`: the presets are 003-fig4, 003-fig6, default",
+                "--preset 003-nothing",
+                "there is no preset `003-nothing`: the presets are ",
             ),
             ("--ack-every 0", "ack-every is 0: it must be at least 1"),
         ] {
-            let error = planned(line).unwrap_err();
-            assert_eq!(format!("{error:#}"), message, "{line}");
+            let error = format!("{:#}", planned(line).unwrap_err());
+            assert!(error.starts_with(message), "{line}: {error}");
         }
     }
 

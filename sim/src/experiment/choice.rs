@@ -61,6 +61,17 @@ impl Where {
         self.0.is_empty()
     }
 
+    /// The values that an axis may have; none if it may have any.
+    #[must_use]
+    pub fn values(&self, axis: &str) -> Vec<&str> {
+        let labels = self.0.get(axis).map_or(&[][..], OneOrMore::labels);
+        let texts = labels.iter().filter_map(|label| match label {
+            Label::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
     /// Writes the values as the axes do.
     ///
     /// # Errors

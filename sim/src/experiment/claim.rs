@@ -241,6 +241,19 @@ impl Subjects<'_> {
 }
 
 impl Claim {
+    /// The least and the greatest value that reproduce it; open where there is
+    /// none.
+    #[must_use]
+    pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
+        match (self.paper, self.tolerance) {
+            (Some(paper), Some(tolerance)) => {
+                let far = (paper * tolerance).abs();
+                (Some(paper - far), Some(paper + far))
+            }
+            _ => (self.low, self.high),
+        }
+    }
+
     pub(super) fn check(&mut self, place: &str, subjects: &Subjects<'_>) -> Result<(), Invalid> {
         let at = |key: &str| format!("{place}.{key}");
         require(!self.id.is_empty(), &at("id"), || "it is empty".to_owned())?;

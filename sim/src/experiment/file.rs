@@ -102,6 +102,8 @@ pub(super) struct FlowSpec {
     #[serde(default)]
     pub(super) traffic: TrafficSpec,
     send_buffer: Option<Size>,
+    #[serde(default)]
+    ecn: bool,
 }
 
 fn one_flow() -> NonZeroUsize {
@@ -131,6 +133,7 @@ impl FlowSpec {
             background: self.background,
             traffic: self.traffic.clone(),
             send_buffer: self.send_buffer,
+            ecn: self.ecn,
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct FlowSetup {
     pub traffic: TrafficSpec,
     /// Limit on unacknowledged and unsent data in the sender's socket buffer.
     pub send_buffer: Option<Size>,
+    /// Whether its packets allow congestion marks.
+    pub ecn: bool,
 }
 
 impl Setup {

@@ -99,6 +99,7 @@ impl FlowSetup {
                 every: setup.ack_every,
                 max_delay: setup.max_ack_delay,
             },
+            ecn: self.ecn,
             send_buffer_bytes: self.send_buffer.map(|size| size.bytes(packet_bytes)),
             ..Flow::new(Controller::named(&self.cc))
         };

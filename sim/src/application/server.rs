@@ -12,6 +12,7 @@ use crate::traffic::Source;
 #[derive(Debug)]
 pub(crate) struct Server {
     requests: Requests,
+    protocol: Protocol,
     http3: Option<Http3>,
     /// When all answers are cut off.
     stop: Option<Time>,
@@ -55,6 +56,7 @@ impl Server {
     ) -> Server {
         Server {
             requests,
+            protocol,
             http3: (protocol == Protocol::Http3).then(Http3::default),
             stop,
             buffer: limit.map(|limit| Buffer {
@@ -117,7 +119,7 @@ impl Server {
                 written: 0,
                 ended: false,
                 more_at: None,
-                headers_due: self.http3.is_some(),
+                headers_due: self.protocol == Protocol::Http3,
             });
         }
     }

@@ -12,7 +12,7 @@
 //! | `on-off` | a burst at regular intervals | `burst`, `every`, `total` (endless) |
 //! | `media` | a stream that is played (004 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
 //! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): 004 §4.3 |
-//! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (000 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four) |
+//! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (000 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
 //! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`), `at-once` (1), `count` (endless) |
 //!
 //! Sizes are [`Size`]s, times [`Span`]s, rates [`LinkRate`]s. `interarrival` (but
@@ -168,6 +168,21 @@ pub struct TcplibSpec {
     /// among all; all without.
     #[serde(default)]
     pub only: Vec<Service>,
+    /// How many stream bytes a packet of the paper has: files, articles and mails
+    /// grow as the datagrams here are larger, so that they take as many packets.
+    /// Without it their sizes are tcplib's.
+    #[serde(default)]
+    pub packet: Option<Size>,
+}
+
+impl Default for TcplibSpec {
+    fn default() -> TcplibSpec {
+        TcplibSpec {
+            interarrival: TcplibSpec::default_interarrival(),
+            only: Vec::new(),
+            packet: None,
+        }
+    }
 }
 
 impl TcplibSpec {

@@ -1,5 +1,11 @@
 //! Traffic: what a server's application has to send, and when.
 
+mod draw;
+mod plan;
+mod tcplib;
+
+pub use plan::Period;
+
 use std::fmt::Debug;
 use std::time::Duration;
 

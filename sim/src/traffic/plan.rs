@@ -1,0 +1,145 @@
+//! The connections that a flow of an experiment makes.
+
+use super::draw::fork;
+use super::{Bulk, OnOff, Source, tcplib};
+use crate::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
+use crate::experiment::traffic::{MediaSpec, RequestsSpec, TrafficSpec};
+use crate::flow::Flow;
+use crate::player::Player;
+use crate::random::Random;
+use std::iter;
+use std::time::Duration;
+
+/// From when to when a flow is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When it starts, counted from the start of the simulation.
+    pub start: Duration,
+    /// When it stops, if it does before the end.
+    pub stop: Option<Duration>,
+    /// When the simulation ends.
+    pub end: Duration,
+}
+
+impl Period {
+    fn last(&self) -> Duration {
+        self.stop.map_or(self.end, |stop| stop.min(self.end))
+    }
+}
+
+impl TrafficSpec {
+    /// The connections that carry this traffic: flows like what `flow` makes,
+    /// in which controller, datagrams and acknowledgements are set.
+    /// `packet_bytes` is what a datagram of full size carries of a stream.
+    ///
+    /// Traffic of [many connections](TrafficSpec::is_many_connections) has all
+    /// that start in the `period`, and closes each when it is over; other
+    /// traffic is one connection that stays open.
+    #[must_use]
+    pub fn connections(
+        &self,
+        period: Period,
+        packet_bytes: u64,
+        random: &mut Random,
+        flow: impl Fn() -> Flow,
+    ) -> Vec<Flow> {
+        let one = |conversation, player| {
+            vec![Flow {
+                start: period.start,
+                stop: period.stop,
+                conversation,
+                player,
+                ..flow()
+            }]
+        };
+        let answer = |source: Box<dyn Source>| one(Conversation::answer(source), None);
+        match self {
+            TrafficSpec::Bulk(spec) => answer(Box::new(match spec.size {
+                Some(size) => Bulk::Bytes(size.bytes(packet_bytes)),
+                None => Bulk::Endless,
+            })),
+            TrafficSpec::OnOff(spec) => answer(Box::new(OnOff {
+                bytes: spec.burst.bytes(packet_bytes),
+                interval: spec.every.duration(),
+                total: spec.total.map(|total| total.bytes(packet_bytes)),
+            })),
+            TrafficSpec::Media(spec) => {
+                let (source, player) = media(spec, packet_bytes);
+                one(Conversation::answer(Box::new(source)), Some(player))
+            }
+            TrafficSpec::Requests(spec) => one(requests(spec, packet_bytes, fork(random)), None),
+            TrafficSpec::ShortFlows(spec) => many(period, &flow, || {
+                let after = spec.interarrival.draw(random);
+                let size = spec.size.draw(random, packet_bytes);
+                (after, Conversation::answer(Box::new(Bulk::Bytes(size))))
+            }),
+            TrafficSpec::Tcplib(spec) => {
+                many(period, &flow, || tcplib::next(spec, packet_bytes, random))
+            }
+        }
+    }
+}
+
+/// Connections of their own for the conversations that start in the `period`,
+/// each so long after the one before.
+fn many(
+    period: Period,
+    flow: &impl Fn() -> Flow,
+    mut next: impl FnMut() -> (Duration, Conversation),
+) -> Vec<Flow> {
+    let mut start = period.start;
+    let mut flows = Vec::new();
+    loop {
+        let (after, conversation) = next();
+        start = start.saturating_add(after);
+        if start >= period.last() {
+            return flows;
+        }
+        flows.push(Flow {
+            start,
+            stop: period.stop,
+            conversation,
+            closes: true,
+            ..flow()
+        });
+    }
+}
+
+/// A media stream and who plays it (004 §4.2).
+fn media(spec: &MediaSpec, packet_bytes: u64) -> (OnOff, Player) {
+    let bytes_per_s = spec.bytes_per_s(packet_bytes);
+    let bytes_of = |time: Duration| (bytes_per_s * time.as_secs_f64()).round() as u64;
+    let total = spec.length.map(|length| bytes_of(length.duration()));
+    let source = OnOff {
+        bytes: spec.chunk_bytes(packet_bytes),
+        interval: spec.heartbeat.duration(),
+        total,
+    };
+    let player = Player::new(bytes_per_s, bytes_of(spec.buffer.duration()), total);
+    (source, player)
+}
+
+/// Requests, one after the other or several at once.
+fn requests(spec: &RequestsSpec, packet_bytes: u64, mut random: Random) -> Conversation {
+    let (size, think) = (spec.size, spec.think);
+    let mut left = spec.count.map(|count| count.get());
+    let mut first = spec.at_once.get();
+    let exchanges = iter::from_fn(move || {
+        if let Some(left) = &mut left {
+            *left = left.checked_sub(1)?;
+        }
+        // The first of each needs no thinking.
+        let wait = match first {
+            0 => think.draw(&mut random),
+            _ => Duration::ZERO,
+        };
+        first = first.saturating_sub(1);
+        Some(Exchange {
+            wait,
+            request_bytes: REQUEST_BYTES,
+            answer: Box::new(Bulk::Bytes(size.draw(&mut random, packet_bytes))),
+        })
+    });
+    let pace = Pace::Closed(spec.at_once.get());
+    Conversation::new(exchanges, pace, spec.protocol)
+}

@@ -1,0 +1,361 @@
+//! What flows carry, and what is measured of it.
+
+use gallop_sim::conversation::{Exchange, Pace};
+use gallop_sim::experiment::traffic::{Protocol, TrafficSpec};
+use gallop_sim::impairment::Outage;
+use gallop_sim::measure::Measure;
+use gallop_sim::traffic::{Bulk, Period};
+use gallop_sim::units::stream_bytes_per_packet;
+use gallop_sim::{
+    Controller, Conversation, Dumbbell, Flow, Side, Simulation, SimulationError, isolated, random,
+};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+const SEED: u64 = 3;
+const DATAGRAM_BYTES: usize = 1350;
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn simulate<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    isolated(SEED, || {
+        gallop::register().expect("the names are free");
+        work()
+    })
+    .expect("clock and entropy are linked")
+}
+
+/// 10 Mbit/s, 40 ms, no jitter.
+fn dumbbell(buffer: &str) -> Dumbbell {
+    let rate = "10mbit".parse().expect("a rate");
+    let mut dumbbell = Dumbbell::new(rate, ms(40), buffer.parse().expect("a buffer"));
+    dumbbell.host_jitter = Duration::ZERO;
+    dumbbell
+}
+
+fn simulation(buffer: &str, routes: usize) -> Simulation {
+    Simulation::new(dumbbell(buffer).build(routes, SEED).topology).expect("isolated")
+}
+
+fn reno() -> Flow {
+    Flow::new(Controller::named("reno"))
+}
+
+fn value(measures: &[Measure], metric: &str) -> f64 {
+    let mut found = measures.iter().filter(|measure| measure.metric == metric);
+    found.next().expect(metric).value
+}
+
+fn conversation(lengths: &[u64], wait: Duration, pace: Pace, protocol: Protocol) -> Conversation {
+    let exchanges: Vec<Exchange> = lengths
+        .iter()
+        .map(|&bytes| Exchange {
+            wait,
+            request_bytes: 40,
+            answer: Box::new(Bulk::Bytes(bytes)),
+        })
+        .collect();
+    Conversation::new(exchanges.into_iter(), pace, protocol)
+}
+
+/// The measures of a flow that holds this conversation alone.
+fn hold(conversation: Conversation) -> Vec<Measure> {
+    let mut simulation = simulation("1000p", 1);
+    let flow = Flow {
+        conversation,
+        ..reno()
+    };
+    simulation.add_flow(flow).expect("there is a route");
+    simulation.run_to_completion(ms(60_000)).expect("it ends");
+    simulation.measure_flow(0, None)
+}
+
+#[test]
+fn exchanges_take_turns_or_run_at_once() {
+    simulate(|| {
+        let lengths = [1000; 10];
+        for protocol in [Protocol::Streams, Protocol::Http3] {
+            let one = hold(conversation(&lengths, ms(100), Pace::Closed(1), protocol));
+            let five = hold(conversation(&lengths, ms(100), Pace::Closed(5), protocol));
+            let open = hold(conversation(&lengths, ms(10), Pace::Open, protocol));
+            for measures in [&one, &five, &open] {
+                assert_eq!(value(measures, "responses"), 10.0);
+                assert_eq!(value(measures, "received_bytes"), 10_000.0);
+                let mean = value(measures, "response_time_mean_s");
+                assert!((0.040..0.060).contains(&mean), "{protocol:?}: {mean}");
+            }
+            // Waiting and a round trip for each, and the handshake's.
+            let near = |measures, expected: f64| {
+                let took = value(measures, "completion_s");
+                assert!((took / expected - 1.0).abs() < 0.1, "{protocol:?}: {took}");
+            };
+            near(&one, 10.0 * 0.14 + 0.04);
+            near(&five, 2.0 * 0.14 + 0.04);
+            near(&open, 10.0 * 0.01 + 0.08);
+        }
+    });
+}
+
+#[test]
+fn answers_share_the_connection() {
+    simulate(|| {
+        for protocol in [Protocol::Streams, Protocol::Http3] {
+            let lengths = [2_000_000, 500_000, 1, 70_000];
+            let all = hold(conversation(&lengths, ms(0), Pace::Closed(4), protocol));
+            assert_eq!(value(&all, "received_bytes"), 2_570_001.0);
+            assert_eq!(value(&all, "responses"), 4.0);
+            // 2.57 MB at 10 Mbit/s.
+            assert!((2.1..2.8).contains(&value(&all, "completion_s")));
+        }
+    });
+}
+
+#[test]
+fn the_send_buffer_limits_what_is_on_its_way() {
+    simulate(|| {
+        let throughput_bps = |packets: u64| {
+            let mut simulation = simulation("1000p", 1);
+            let flow = Flow {
+                send_buffer_bytes: Some(packets * stream_bytes_per_packet(DATAGRAM_BYTES)),
+                ..reno()
+            };
+            simulation.add_flow(flow).expect("there is a route");
+            simulation.run_until(ms(2_000)).expect("it makes progress");
+            simulation.start_measuring();
+            simulation.run_until(ms(12_000)).expect("it makes progress");
+            let measures = simulation.measure_flow(0, None);
+            assert_eq!(value(&measures, "lost_packets"), 0.0);
+            value(&measures, "throughput_pps")
+        };
+        // Half a round trip of propagation each way and 1.1 ms to send a packet.
+        for packets in [4, 10, 20] {
+            let expected = packets as f64 / 0.0413;
+            let measured = throughput_bps(packets);
+            assert!(
+                (measured / expected - 1.0).abs() < 0.06,
+                "{packets}: {measured}"
+            );
+        }
+        // The path holds 36.
+        let full = throughput_bps(60);
+        assert!((870.0..910.0).contains(&full), "{full}");
+    });
+}
+
+#[test]
+fn a_flow_that_stops_finishes() {
+    simulate(|| {
+        let mut simulation = simulation("50p", 2);
+        let flow = Flow {
+            stop: Some(ms(2_000)),
+            ..reno()
+        };
+        simulation.add_flow(flow).expect("there is a route");
+        let lengths = [1000; 1000];
+        let talk = Flow {
+            stop: Some(ms(1_000)),
+            conversation: conversation(&lengths, ms(10), Pace::Closed(1), Protocol::Streams),
+            ..reno()
+        };
+        simulation.add_flow(talk).expect("there is a route");
+        let end = simulation.run_to_completion(ms(10_000)).expect("both end");
+        let end_s = end.as_secs_f64();
+        assert!((2.0..2.5).contains(&end_s), "{end_s}");
+        let responses = value(&simulation.measure_flow(1, None), "responses");
+        assert!((5.0..25.0).contains(&responses), "{responses}");
+    });
+}
+
+#[test]
+fn connections_that_are_over_are_gone() {
+    simulate(|| {
+        let mut simulation = simulation("50p", 1);
+        let flows: Vec<usize> = (0..200)
+            .map(|number| {
+                let flow = Flow {
+                    start: ms(20 * number),
+                    conversation: Conversation::answer(Box::new(Bulk::Bytes(5_000))),
+                    closes: true,
+                    ..reno()
+                };
+                simulation.add_flow_over(0, flow).expect("there is a route")
+            })
+            .collect();
+        simulation.run_until(ms(3_000)).expect("they make progress");
+        assert!(simulation.connection(0, Side::Server).is_none());
+        assert!(simulation.connection(149, Side::Client).is_some());
+        assert!(simulation.connection(151, Side::Client).is_none());
+        simulation.run_until(ms(10_000)).expect("they end");
+        let measures = simulation.measure_flows(&flows);
+        for (metric, expected) in [
+            ("connections", 200.0),
+            ("connections_finished", 200.0),
+            ("received_bytes", 1e6),
+            ("throughput_bps", 8e5),
+        ] {
+            assert_eq!(value(&measures, metric), expected, "{metric}");
+        }
+        let mean = value(&measures, "completion_mean_s");
+        assert!((0.08..0.1).contains(&mean), "{mean}");
+        let kept = (0..200).filter(|&flow| simulation.connection(flow, Side::Server).is_some());
+        assert_eq!(kept.count(), 0);
+    });
+}
+
+#[test]
+fn an_end_that_probes_in_vain_ends_the_simulation() {
+    simulate(|| {
+        let mut cut = dumbbell("50p");
+        let outage = Outage::new(ms(1_000), Duration::MAX);
+        cut.impairments = vec![Box::new(outage)];
+        let mut simulation = Simulation::new(cut.build(1, SEED).topology).expect("isolated");
+        simulation.add_flow(reno()).expect("there is a route");
+        let error = simulation.run_until(ms(1_000_000)).expect_err("it stalls");
+        let SimulationError::Stalled { received, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(received > 500_000);
+        assert!(
+            error.to_string().contains("has been probing for 60 s"),
+            "{error}"
+        );
+    });
+}
+
+/// What a media stream of `traffic` comes to in 30 s over 10 Mbit/s.
+fn play(traffic: &str) -> Vec<Measure> {
+    let spec: TrafficSpec = serde_json::from_str(traffic).expect("traffic");
+    let mut simulation = simulation("50p", 1);
+    add(&mut simulation, &spec, ms(30_000));
+    simulation.run_until(ms(30_000)).expect("it makes progress");
+    simulation.measure_flow(0, None)
+}
+
+/// Adds the connections of a flow from 0 to `end`; returns their numbers.
+fn add(simulation: &mut Simulation, spec: &TrafficSpec, end: Duration) -> Vec<usize> {
+    let period = Period {
+        start: Duration::ZERO,
+        stop: None,
+        end,
+    };
+    let packet_bytes = stream_bytes_per_packet(DATAGRAM_BYTES);
+    let mut random = random::stream(SEED, 77);
+    let flows = spec.connections(period, packet_bytes, &mut random, reno);
+    flows
+        .into_iter()
+        .map(|flow| simulation.add_flow_over(0, flow).expect("there is a route"))
+        .collect()
+}
+
+#[test]
+fn media_that_keeps_up_is_viable_and_media_that_cannot_is_late() {
+    simulate(|| {
+        // Constrained: exactly as fast as it plays, once the buffer is full.
+        let constrained = play(r#"{"kind": "media", "rate": "4mbit", "buffer": "2s"}"#);
+        let fill = value(&constrained, "buffer_fill_s");
+        assert!((1.9..2.2).contains(&fill), "{fill}");
+        assert_eq!(value(&constrained, "late_packets_ratio"), 0.0);
+        assert_eq!(value(&constrained, "viable"), 1.0);
+        let throughput = value(&constrained, "throughput_bps");
+        assert!((throughput / 4e6 - 1.0).abs() < 0.02, "{throughput}");
+
+        // Unconstrained: the buffer fills at the rate of the network.
+        let unconstrained =
+            play(r#"{"kind": "media", "rate": "4mbit", "buffer": "2s", "xfactor": 100}"#);
+        let fill = value(&unconstrained, "buffer_fill_s");
+        assert!((0.8..1.2).contains(&fill), "{fill}");
+        assert!(value(&unconstrained, "throughput_bps") > 9e6);
+
+        let late = play(r#"{"kind": "media", "rate": "16mbit", "buffer": "2s", "xfactor": 100}"#);
+        assert!(value(&late, "late_packets_ratio") > 0.7);
+        assert_eq!(value(&late, "viable"), 0.0);
+    });
+}
+
+#[test]
+fn traffic_of_many_connections_starts_at_the_rate_it_should() {
+    simulate(|| {
+        for (traffic, per_s) in [
+            (r#"{"kind": "http", "size": "3p"}"#, 2.0),
+            (r#"{"kind": "tcplib", "interarrival": "100ms"}"#, 10.0),
+        ] {
+            let spec: TrafficSpec = serde_json::from_str(traffic).expect("traffic");
+            let mut simulation = simulation("50p", 1);
+            let flows = add(&mut simulation, &spec, ms(60_000));
+            simulation.run_until(ms(60_000)).expect("it makes progress");
+            let measures = simulation.measure_flows(&flows);
+            let expected = 60.0 * per_s;
+            let connections = value(&measures, "connections");
+            assert!(
+                (connections - expected).abs() < 4.0 * expected.sqrt(),
+                "{traffic}: {connections}"
+            );
+            assert!(value(&measures, "connections_finished") > 0.75 * connections);
+        }
+    });
+}
+
+/// 003 §V.B: the metrics without a qlog are those that the analysis of a qlog
+/// gives (docs/results.md).
+#[test]
+fn gallop_vegas_settles_as_in_its_trace() {
+    let measures = simulate(|| {
+        let wire_bytes = DATAGRAM_BYTES + 28;
+        let rate = gallop_sim::units::Rate::from_bps(6250.0 * 8.0 * wire_bytes as f64);
+        let buffer = "100p".parse().expect("a buffer");
+        let mut path = Dumbbell::new(rate.expect("a rate"), ms(100), buffer);
+        path.host_jitter = Duration::ZERO;
+        let mut simulation = Simulation::new(path.build(1, SEED).topology).expect("isolated");
+        let flow = Flow {
+            initial_window_packets: 2,
+            acks: gallop_sim::AckPolicy {
+                every: NonZeroU32::MIN,
+                max_delay: ms(25),
+            },
+            ..Flow::new(Controller::named("gallop-vegas:alpha=1,beta=3,gamma=1"))
+        };
+        simulation.add_flow(flow).expect("there is a route");
+        simulation.run_until(ms(16_000)).expect("it makes progress");
+        simulation.measure_flow(0, Some(6250.0))
+    });
+    for (metric, expected, tolerance) in [
+        ("slow_start_exit_s", 11.37, 0.05),
+        ("window_at_exit_packets", 635.0, 1.0),
+        ("window_settled_packets", 628.0, 1.0),
+        ("lost_packets", 0.0, 0.0),
+    ] {
+        let measured = value(&measures, metric);
+        assert!(
+            (measured - expected).abs() <= tolerance,
+            "{metric}: {measured}"
+        );
+    }
+    let reached = value(&measures, "available_window_reached_s");
+    let converged = value(&measures, "converged_s");
+    let exit = value(&measures, "slow_start_exit_s");
+    assert!(
+        reached <= exit && exit <= converged && converged < exit + 1.0,
+        "{converged}"
+    );
+}
+
+#[test]
+fn hundreds_of_flows_run_at_once() {
+    simulate(|| {
+        let mut simulation = simulation("300p", 300);
+        for number in 0..300 {
+            let flow = Flow {
+                start: ms(7 * number),
+                ..reno()
+            };
+            simulation.add_flow(flow).expect("there is a route");
+        }
+        simulation.run_until(ms(6_000)).expect("they make progress");
+        let received: f64 = (0..300)
+            .map(|flow| value(&simulation.measure_flow(flow, None), "received_bytes"))
+            .sum();
+        assert!(received * 8.0 > 0.6 * 6.0 * 1e7, "{received}");
+    });
+}

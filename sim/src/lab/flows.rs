@@ -3,20 +3,17 @@
 
 use super::outcome::Subject;
 use crate::acks::AckPolicy;
-use crate::conversation::Conversation;
 use crate::engine::Simulation;
 use crate::experiment::network::PathFacts;
-use crate::experiment::traffic::{BulkSpec, TrafficSpec};
 use crate::experiment::{FlowSetup, Setup};
 use crate::flow::Flow;
 use crate::measure::Measure;
-use crate::random::{self, START_PARTS};
+use crate::random::{self, Random, START_PARTS};
 use crate::settings::Controller;
-use crate::traffic::Bulk;
+use crate::traffic::Period;
 use crate::units::{WIRE_OVERHEAD_BYTES, stream_bytes_per_packet};
 use rand::RngExt;
 use std::time::Duration;
-use thiserror::Error;
 
 /// A member of a flow.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ pub(super) fn members<'a>(
     setup: &'a Setup,
     paths: &'a [PathFacts],
     seed: u64,
-) -> impl Iterator<Item = Result<(Member, Vec<Flow>), UnknownTraffic>> + 'a {
+) -> impl Iterator<Item = (Member, Vec<Flow>)> + 'a {
     let all = setup.places.iter().enumerate();
     let all = all.flat_map(|(flow, place)| (0..place.count).map(move |index| (flow, index)));
     all.zip(paths)
@@ -52,7 +49,8 @@ pub(super) fn members<'a>(
             let spec = &setup.flows[flow];
             let mut random = random::stream(seed, START_PARTS + route as u64);
             let late = spec.start_jitter.mul_f64(random.random());
-            Ok((member, spec.connections(setup, spec.start + late)?))
+            let flows = spec.connections(setup, spec.start + late, &mut random);
+            (member, flows)
         })
 }
 
@@ -80,19 +78,14 @@ impl Setup {
 
 impl FlowSetup {
     /// The connections of one member that starts at `start`.
-    fn connections(&self, setup: &Setup, start: Duration) -> Result<Vec<Flow>, UnknownTraffic> {
+    fn connections(&self, setup: &Setup, start: Duration, random: &mut Random) -> Vec<Flow> {
         let packet_bytes = stream_bytes_per_packet(setup.datagram_bytes);
-        let source = match &self.traffic {
-            TrafficSpec::Bulk(BulkSpec { size: None }) => Bulk::Endless,
-            TrafficSpec::Bulk(BulkSpec { size: Some(size) }) => {
-                Bulk::Bytes(size.bytes(packet_bytes))
-            }
-            _ => return Err(UnknownTraffic(self.name.clone())),
-        };
-        let flow = Flow {
+        let period = Period {
             start,
             stop: self.stop,
-            conversation: Conversation::answer(Box::new(source)),
+            end: setup.duration,
+        };
+        let flow = || Flow {
             initial_window_packets: setup.initial_window_packets,
             datagram_bytes: setup.datagram_bytes,
             acks: AckPolicy {
@@ -103,14 +96,9 @@ impl FlowSetup {
             send_buffer_bytes: self.send_buffer.map(|size| size.bytes(packet_bytes)),
             ..Flow::new(Controller::named(&self.cc))
         };
-        Ok(vec![flow])
+        self.traffic.connections(period, packet_bytes, random, flow)
     }
 }
-
-/// Traffic of a kind that is not simulated.
-#[derive(Debug, Error)]
-#[error("flow \"{0}\": traffic of this kind is not simulated; only \"bulk\" is")]
-pub(super) struct UnknownTraffic(String);
 
 impl Member {
     pub(super) fn setup<'a>(&self, setup: &'a Setup) -> &'a FlowSetup {

@@ -1,6 +1,6 @@
 //! One run: a point of an experiment under one seed.
 
-use super::flows::{Member, UnknownTraffic, members};
+use super::flows::{Member, members};
 use super::outcome::{Course, RunOutcome, Subject};
 use crate::engine::Simulation;
 use crate::experiment::network::{BuildError, Built, PathFacts};
@@ -27,9 +27,6 @@ pub(super) enum RunFailure {
     /// The simulation cannot go on.
     #[error(transparent)]
     Simulation(#[from] crate::error::SimulationError),
-    /// A flow cannot be made.
-    #[error(transparent)]
-    Traffic(#[from] UnknownTraffic),
     /// A qlog cannot be written.
     #[error("cannot write {path}: {error}")]
     Write { path: PathBuf, error: io::Error },
@@ -116,8 +113,7 @@ impl Running<'_> {
     /// Adds every member of every flow, with its qlog if that is kept.
     fn add_flows(&mut self, paths: &[PathFacts], run: &Run<'_>) -> Result<(), RunFailure> {
         let traced = run.experiment.traces_of(run.point);
-        for (route, member) in members(self.setup, paths, run.seed).enumerate() {
-            let (mut member, flows) = member?;
+        for (route, (mut member, flows)) in members(self.setup, paths, run.seed).enumerate() {
             for mut flow in flows {
                 let first = member.flows.is_empty() && member.index == 0;
                 if first

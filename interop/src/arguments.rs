@@ -1,0 +1,58 @@
+//! Flags that server and client share.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Lines to read.
+    #[default]
+    Text,
+    /// An object per line.
+    Json,
+}
+
+/// Logs, on standard error.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Log {
+    /// Form of the logs
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    pub log: Format,
+
+    /// What is logged: error, warn, info, debug or trace, also by module
+    #[arg(long, env = "RUST_LOG", value_name = "FILTER")]
+    pub log_level: Option<EnvFilter>,
+}
+
+impl Log {
+    /// Logs from now on; without another wish, from the level `default` on.
+    pub fn start(&self, default: &str) {
+        let filter = self
+            .log_level
+            .clone()
+            .unwrap_or_else(|| EnvFilter::new(default));
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr);
+        match self.log {
+            Format::Text => builder.init(),
+            Format::Json => builder.json().flatten_event(true).init(),
+        }
+    }
+}
+
+/// A time in seconds, with decimals.
+///
+/// # Errors
+///
+/// Says what would be right.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a number of seconds such as 10 or 0.5 is needed".to_owned())
+}

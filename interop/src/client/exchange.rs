@@ -1,0 +1,331 @@
+//! Requests and responses over one connection, in either protocol.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use quiche::h3::{self, NameValue};
+use quiche::{Connection, Shutdown};
+
+use crate::client::transfer::{Job, Outcome, Transfer};
+
+/// RFC 9114 §8.1.
+const REQUEST_CANCELLED: u64 = 0x10c;
+
+/// The transfers of a connection.
+pub(super) struct Exchange {
+    protocol: Protocol,
+    transfers: BTreeMap<u64, Transfer>,
+    finished: Vec<Outcome>,
+    received_bytes: u64,
+    uploaded_bytes: u64,
+}
+
+enum Protocol {
+    Http3(Box<h3::Connection>),
+    Hq { next_stream: u64 },
+}
+
+impl Exchange {
+    pub(super) fn http3(connection: &mut Connection) -> h3::Result<Self> {
+        let h3 = h3::Connection::with_transport(connection, &h3::Config::new()?)?;
+        Ok(Exchange::new(Protocol::Http3(Box::new(h3))))
+    }
+
+    pub(super) fn hq() -> Self {
+        Exchange::new(Protocol::Hq { next_stream: 0 })
+    }
+
+    fn new(protocol: Protocol) -> Self {
+        Exchange {
+            protocol,
+            transfers: BTreeMap::new(),
+            finished: Vec::new(),
+            received_bytes: 0,
+            uploaded_bytes: 0,
+        }
+    }
+
+    /// How many transfers are in progress.
+    pub(super) fn active(&self) -> usize {
+        self.transfers.len()
+    }
+
+    /// What is done since the last call.
+    pub(super) fn take_finished(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Body bytes received and sent so far.
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.received_bytes + self.uploaded_bytes
+    }
+
+    /// Sends a request; gives the job back if the connection takes none now.
+    pub(super) fn request(&mut self, connection: &mut Connection, job: Job) -> Option<Job> {
+        if connection.peer_streams_left_bidi() == 0 {
+            return Some(job);
+        }
+        let transfer = match Transfer::begin(job, Instant::now()) {
+            Ok(transfer) => transfer,
+            Err(refusal) => {
+                let (job, error) = *refusal;
+                self.finished.push(job.failed(error, true));
+                return None;
+            }
+        };
+        let sent = match &mut self.protocol {
+            Protocol::Http3(h3) => {
+                let has_body = transfer.job.upload.is_some();
+                match h3.send_request(connection, &head(&transfer), !has_body) {
+                    Ok(stream) => Ok(Some(stream)),
+                    Err(h3::Error::StreamBlocked | h3::Error::Done) => Ok(None),
+                    Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => Ok(None),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+            Protocol::Hq { next_stream } => {
+                let line = format!("GET {}\r\n", transfer.job.path());
+                match connection.stream_capacity(*next_stream) {
+                    Ok(room) if room < line.len() => Ok(None),
+                    _ => match connection.stream_send(*next_stream, line.as_bytes(), true) {
+                        Ok(sent) if sent == line.len() => {
+                            *next_stream += 4;
+                            Ok(Some(*next_stream - 4))
+                        }
+                        Ok(_) => Err("the request is too long".to_owned()),
+                        Err(quiche::Error::Done | quiche::Error::StreamLimit) => Ok(None),
+                        Err(error) => Err(error.to_string()),
+                    },
+                }
+            }
+        };
+        match sent {
+            Ok(Some(stream)) => {
+                self.transfers.insert(stream, transfer);
+                None
+            }
+            Ok(None) => Some(transfer.job),
+            Err(error) => {
+                self.finished.push(transfer.end(Some(error), false));
+                None
+            }
+        }
+    }
+
+    /// Reads what has come.
+    pub(super) fn read(&mut self, connection: &mut Connection) {
+        match self.protocol {
+            Protocol::Http3(_) => self.read_http3(connection),
+            Protocol::Hq { .. } => self.read_hq(connection),
+        }
+    }
+
+    fn read_http3(&mut self, connection: &mut Connection) {
+        let mut buffer = [0; 64 << 10];
+        loop {
+            let Protocol::Http3(h3) = &mut self.protocol else {
+                return;
+            };
+            match h3.poll(connection) {
+                Ok((stream, h3::Event::Headers { list, .. })) => {
+                    if let Some(transfer) = self.transfers.get_mut(&stream) {
+                        let status = status(&list);
+                        // 1xx are interim (RFC 9110 §15.2); trailers have none.
+                        if transfer.status.is_none_or(|status| status < 200) {
+                            transfer.status = status;
+                        }
+                    }
+                }
+                Ok((stream, h3::Event::Data)) => {
+                    while let Ok(bytes) = h3.recv_body(connection, stream, &mut buffer) {
+                        self.received_bytes += bytes as u64;
+                        let Some(transfer) = self.transfers.get_mut(&stream) else {
+                            continue;
+                        };
+                        if let Err(error) = transfer.receive(&buffer[..bytes]) {
+                            let _ = connection.stream_shutdown(
+                                stream,
+                                Shutdown::Read,
+                                REQUEST_CANCELLED,
+                            );
+                            end(
+                                &mut self.transfers,
+                                &mut self.finished,
+                                stream,
+                                Some(error),
+                                true,
+                            );
+                            break;
+                        }
+                    }
+                }
+                Ok((stream, h3::Event::Finished)) => {
+                    let status = self.transfers.get(&stream).and_then(|t| t.status);
+                    let error = status
+                        .is_none()
+                        .then(|| "a response without a status".to_owned());
+                    end(
+                        &mut self.transfers,
+                        &mut self.finished,
+                        stream,
+                        error,
+                        false,
+                    );
+                }
+                Ok((stream, h3::Event::Reset(code))) => {
+                    let error = Some(format!("reset by the server (code {code:#x})"));
+                    end(
+                        &mut self.transfers,
+                        &mut self.finished,
+                        stream,
+                        error,
+                        false,
+                    );
+                }
+                Ok((_, h3::Event::PriorityUpdate | h3::Event::GoAway)) => {}
+                Err(_) => return, // Done, or the connection is closed by quiche.
+            }
+        }
+    }
+
+    fn read_hq(&mut self, connection: &mut Connection) {
+        let mut buffer = [0; 64 << 10];
+        for stream in connection.readable() {
+            loop {
+                let Some(transfer) = self.transfers.get_mut(&stream) else {
+                    // Not asked for, or given up.
+                    let _ = connection.stream_shutdown(stream, Shutdown::Read, 0);
+                    break;
+                };
+                match connection.stream_recv(stream, &mut buffer) {
+                    Ok((bytes, is_end)) => {
+                        self.received_bytes += bytes as u64;
+                        let written = transfer.receive(&buffer[..bytes]);
+                        if written.is_err() || is_end {
+                            let is_local = written.is_err();
+                            let error = written.err();
+                            end(
+                                &mut self.transfers,
+                                &mut self.finished,
+                                stream,
+                                error,
+                                is_local,
+                            );
+                        }
+                    }
+                    Err(quiche::Error::Done) => break,
+                    Err(error) => {
+                        let error = match error {
+                            quiche::Error::StreamReset(code) => {
+                                format!("reset by the server (code {code:#x})")
+                            }
+                            error => error.to_string(),
+                        };
+                        end(
+                            &mut self.transfers,
+                            &mut self.finished,
+                            stream,
+                            Some(error),
+                            false,
+                        );
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends as much of the uploads as the connection takes; says whether that was anything.
+    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
+        let Protocol::Http3(h3) = &mut self.protocol else {
+            return false;
+        };
+        let mut any = false;
+        for stream in connection.writable() {
+            let Some(transfer) = self.transfers.get_mut(&stream) else {
+                continue;
+            };
+            if transfer.job.upload.is_none() {
+                continue;
+            }
+            loop {
+                let (bytes, is_last) = match transfer.body.peek() {
+                    Ok(next) => next,
+                    Err(error) => {
+                        let _ =
+                            connection.stream_shutdown(stream, Shutdown::Write, REQUEST_CANCELLED);
+                        let error = Some(format!("the upload cannot be read: {error}"));
+                        end(&mut self.transfers, &mut self.finished, stream, error, true);
+                        break;
+                    }
+                };
+                let offered = bytes.len();
+                // Done is the usual end; other errors show when the response is read.
+                let Ok(sent) = h3.send_body(connection, stream, bytes, is_last) else {
+                    break;
+                };
+                transfer.body.advance(sent);
+                self.uploaded_bytes += sent as u64;
+                any = true;
+                if sent < offered || is_last {
+                    break;
+                }
+            }
+        }
+        any
+    }
+
+    /// The connection is gone: what is in progress has failed.
+    pub(super) fn fail(&mut self, error: &str) {
+        for (_, transfer) in std::mem::take(&mut self.transfers) {
+            self.finished
+                .push(transfer.end(Some(error.to_owned()), false));
+        }
+    }
+}
+
+fn end(
+    transfers: &mut BTreeMap<u64, Transfer>,
+    finished: &mut Vec<Outcome>,
+    stream: u64,
+    error: Option<String>,
+    is_local: bool,
+) {
+    if let Some(transfer) = transfers.remove(&stream) {
+        finished.push(transfer.end(error, is_local));
+    }
+}
+
+fn head(transfer: &Transfer) -> Vec<h3::Header> {
+    let job = &transfer.job;
+    let authority = match (job.url.host_str(), job.url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
+    };
+    let path = job.path();
+    let length = transfer.body.left_bytes().to_string();
+    let mut fields = vec![
+        (":method", job.method),
+        (":scheme", "https"),
+        (":authority", &authority),
+        (":path", &path),
+        ("user-agent", "gallop-client"),
+    ];
+    if job.upload.is_some() {
+        fields.push(("content-length", &length));
+    }
+    let others = job
+        .fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    fields
+        .into_iter()
+        .chain(others)
+        .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+        .collect()
+}
+
+fn status(list: &[h3::Header]) -> Option<u16> {
+    let status = list.iter().find(|header| header.name() == b":status")?;
+    std::str::from_utf8(status.value()).ok()?.parse().ok()
+}

@@ -1,0 +1,201 @@
+//! One request and its response.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+use tempfile::NamedTempFile;
+use url::Url;
+
+use crate::body::Body;
+
+/// What is to be done for one URL.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Where.
+    pub url: Url,
+    /// Where the response's body goes.
+    pub target: Target,
+    /// The request's method.
+    pub method: &'static str,
+    /// Header fields besides the usual ones.
+    pub fields: Vec<(String, String)>,
+    /// What is sent, if anything.
+    pub upload: Option<PathBuf>,
+}
+
+/// Where a response's body goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// Nowhere.
+    Discard,
+    /// Standard output.
+    Output,
+    /// A file, which appears when it is complete.
+    File(PathBuf),
+}
+
+/// A body on its way to its target.
+enum Sink {
+    Discard,
+    Output,
+    File(Box<NamedTempFile>, PathBuf),
+}
+
+/// A transfer in progress.
+pub(super) struct Transfer {
+    pub(super) job: Job,
+    /// What is sent.
+    pub(super) body: Body,
+    pub(super) status: Option<u16>,
+    sink: Sink,
+    begun: Instant,
+    first_byte: Option<Instant>,
+    received_bytes: u64,
+    upload_bytes: u64,
+}
+
+/// What became of a transfer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Where.
+    pub url: String,
+    /// The status of the response; none with hq-interop.
+    pub status: Option<u16>,
+    /// Bytes of the response's body.
+    pub received_bytes: u64,
+    /// Bytes of the request's body.
+    pub uploaded_bytes: u64,
+    /// From the request to the response's first byte.
+    pub first_byte_s: Option<f64>,
+    /// From the request to the response's end.
+    pub duration_s: f64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// Whether a local file is to blame.
+    #[serde(skip)]
+    pub is_local: bool,
+}
+
+impl Job {
+    /// The path and query of the request.
+    pub fn path(&self) -> String {
+        match self.url.query() {
+            Some(query) => format!("{}?{query}", self.url.path()),
+            None => self.url.path().to_owned(),
+        }
+    }
+
+    /// The outcome of a job that came to nothing.
+    pub(super) fn failed(&self, error: String, is_local: bool) -> Outcome {
+        Outcome {
+            url: self.url.to_string(),
+            status: None,
+            received_bytes: 0,
+            uploaded_bytes: 0,
+            first_byte_s: None,
+            duration_s: 0.0,
+            error: Some(error),
+            is_local,
+        }
+    }
+}
+
+fn named(path: &Path) -> impl FnOnce(io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+impl Transfer {
+    /// Opens what is needed.
+    ///
+    /// The error names the file.
+    pub(super) fn begin(job: Job, now: Instant) -> Result<Self, Box<(Job, String)>> {
+        let open = || -> Result<(Body, Sink), String> {
+            let body = match &job.upload {
+                None => Body::empty(),
+                Some(path) => {
+                    let file = File::open(path).map_err(named(path))?;
+                    let length = file.metadata().map_err(named(path))?.len();
+                    Body::reader(Box::new(file), length)
+                }
+            };
+            let sink = match &job.target {
+                Target::Discard => Sink::Discard,
+                Target::Output => Sink::Output,
+                Target::File(path) => {
+                    let folder = match path.parent() {
+                        Some(folder) if folder != Path::new("") => folder,
+                        _ => Path::new("."),
+                    };
+                    let file = NamedTempFile::new_in(folder).map_err(named(folder))?;
+                    Sink::File(Box::new(file), path.clone())
+                }
+            };
+            Ok((body, sink))
+        };
+        match open() {
+            Err(error) => Err(Box::new((job, error))),
+            Ok((body, sink)) => Ok(Transfer {
+                upload_bytes: body.left_bytes(),
+                job,
+                body,
+                status: None,
+                sink,
+                begun: now,
+                first_byte: None,
+                received_bytes: 0,
+            }),
+        }
+    }
+
+    /// Whether the response is one of success, as far as is known.
+    fn is_success(&self) -> bool {
+        self.status
+            .is_none_or(|status| (200..400).contains(&status))
+    }
+
+    /// More of the response's body; the text of an error is not kept as a file.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.first_byte.get_or_insert_with(Instant::now);
+        self.received_bytes += bytes.len() as u64;
+        if !self.is_success() {
+            return Ok(());
+        }
+        match &mut self.sink {
+            Sink::Discard => Ok(()),
+            Sink::Output => io::stdout()
+                .write_all(bytes)
+                .map_err(|error| format!("standard output: {error}")),
+            Sink::File(file, path) => file.write_all(bytes).map_err(named(path)),
+        }
+    }
+
+    /// Ends the transfer, with an error if it is not complete.
+    pub(super) fn end(self, error: Option<String>, is_local: bool) -> Outcome {
+        let is_success = self.is_success();
+        let since = |time: Instant| time.saturating_duration_since(self.begun).as_secs_f64();
+        let mut outcome = Outcome {
+            url: self.job.url.to_string(),
+            status: self.status,
+            received_bytes: self.received_bytes,
+            uploaded_bytes: self.upload_bytes - self.body.left_bytes(),
+            first_byte_s: self.first_byte.map(since),
+            duration_s: since(Instant::now()),
+            error,
+            is_local,
+        };
+        if outcome.error.is_none() && !is_success {
+            outcome.error = self.status.map(|status| format!("status {status}"));
+        }
+        if outcome.error.is_none()
+            && let Sink::File(file, path) = self.sink
+            && let Err(error) = file.persist(&path)
+        {
+            outcome.error = Some(named(&path)(error.error));
+            outcome.is_local = true;
+        }
+        outcome
+    }
+}

@@ -1,0 +1,152 @@
+//! The interop runner's HTTP/0.9: a request is `GET /path` and the end of the stream, the answer the
+//! bytes of the file.
+
+use std::collections::BTreeMap;
+
+use quiche::{Connection, Shutdown};
+
+use crate::body::Body;
+use crate::server::Service;
+use crate::server::respond::{Request, respond};
+
+/// The longest request line.
+const MAX_REQUEST_BYTES: usize = 8 << 10;
+
+/// A stream that gets no file is reset with this code; the protocol has none of its own.
+const NO_FILE: u64 = 1;
+
+/// A connection of raw requests.
+#[derive(Default)]
+pub(super) struct Hq {
+    requests: BTreeMap<u64, Vec<u8>>,
+    responses: BTreeMap<u64, (Request, Body)>,
+}
+
+impl Hq {
+    pub(super) fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.responses.is_empty()
+    }
+
+    /// Reads what has come and begins responses.
+    pub(super) fn read(&mut self, connection: &mut Connection, service: &Service) {
+        let streams: Vec<u64> = connection.readable().collect();
+        for stream in streams {
+            let mut buffer = [0; 4 << 10];
+            loop {
+                match connection.stream_recv(stream, &mut buffer) {
+                    Ok((bytes, end)) => {
+                        self.receive(connection, service, stream, &buffer[..bytes], end);
+                    }
+                    Err(quiche::Error::Done) => break,
+                    Err(_) => {
+                        self.requests.remove(&stream);
+                        self.responses.remove(&stream);
+                        let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn receive(
+        &mut self,
+        connection: &mut Connection,
+        service: &Service,
+        stream: u64,
+        bytes: &[u8],
+        end: bool,
+    ) {
+        // Bidirectional streams of the client (RFC 9000 §2.1).
+        if !stream.is_multiple_of(4) || self.responses.contains_key(&stream) {
+            return;
+        }
+        let request = self.requests.entry(stream).or_default();
+        request.extend_from_slice(bytes);
+        let is_too_long = request.len() > MAX_REQUEST_BYTES;
+        if !end && !request.contains(&b'\n') && !is_too_long {
+            return;
+        }
+        let request = self.requests.remove(&stream).unwrap_or_default();
+        let response = parse(&request)
+            .filter(|_| !is_too_long)
+            .map(|request| (respond(&service.files, &request), request));
+        match response {
+            Some((response, request)) if response.status == 200 => {
+                self.responses.insert(stream, (request, response.body));
+            }
+            _ => {
+                // The stream may be gone already.
+                let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_FILE);
+                let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
+            }
+        }
+    }
+
+    /// Writes as much of the responses as the connection takes; says whether that was anything.
+    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
+        let mut any = false;
+        let streams: Vec<u64> = connection
+            .writable()
+            .filter(|stream| self.responses.contains_key(stream))
+            .collect();
+        for stream in streams {
+            let Some((request, body)) = self.responses.get_mut(&stream) else {
+                continue;
+            };
+            let finished = loop {
+                let Ok((bytes, last)) = body.peek() else {
+                    let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
+                    break true;
+                };
+                let offered = bytes.len();
+                match connection.stream_send(stream, bytes, last) {
+                    Ok(sent) => {
+                        body.advance(sent);
+                        any = true;
+                        if last && sent == offered {
+                            tracing::info!(method = "GET", path = request.path, "request");
+                            break true;
+                        }
+                        if sent < offered {
+                            break false;
+                        }
+                    }
+                    Err(quiche::Error::Done) => break false,
+                    Err(_) => break true,
+                }
+            };
+            if finished {
+                self.responses.remove(&stream);
+            }
+        }
+        any
+    }
+}
+
+/// `GET /path` to the end of the line.
+fn parse(request: &[u8]) -> Option<Request> {
+    let line = request.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?.trim_end();
+    let path = line.strip_prefix("GET ")?;
+    Some(Request {
+        method: "GET".to_owned(),
+        path: path.to_owned(),
+        fields: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let path = |text: &str| parse(text.as_bytes()).map(|request| request.path);
+        assert_eq!(path("GET /a\r\n"), Some("/a".to_owned()));
+        assert_eq!(path("GET /a"), Some("/a".to_owned()));
+        assert_eq!(path("POST /a\r\n"), None);
+        assert_eq!(path(""), None);
+        assert!(parse(b"GET /\xff").is_none());
+    }
+}

@@ -1,0 +1,309 @@
+//! What operators watch: counts and distributions per congestion controller, for Prometheus.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use quiche::Connection;
+
+/// How often an active connection is looked at.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Controller {
+    controller: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Phase {
+    controller: String,
+    phase: &'static str,
+}
+
+/// The counts of a server.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    connections: Family<Controller, Counter>,
+    open: Family<Controller, Gauge>,
+    phases: Family<Phase, Gauge>,
+    sent_bytes: Family<Controller, Counter>,
+    received_bytes: Family<Controller, Counter>,
+    sent_packets: Family<Controller, Counter>,
+    lost_packets: Family<Controller, Counter>,
+    retransmitted_bytes: Family<Controller, Counter>,
+    rtt: Family<Controller, Histogram>,
+    queueing_delay: Family<Controller, Histogram>,
+    refused: Counter,
+}
+
+fn delays() -> Histogram {
+    // 0.1 ms to 6.5 s, doubling.
+    Histogram::new(exponential_buckets(1e-4, 2.0, 17))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Metrics {
+            registry: Arc::default(),
+            connections: Family::default(),
+            open: Family::default(),
+            phases: Family::default(),
+            sent_bytes: Family::default(),
+            received_bytes: Family::default(),
+            sent_packets: Family::default(),
+            lost_packets: Family::default(),
+            retransmitted_bytes: Family::default(),
+            rtt: Family::new_with_constructor(delays),
+            queueing_delay: Family::new_with_constructor(delays),
+            refused: Counter::default(),
+        };
+        let mut registry = Registry::with_prefix("gallop");
+        registry.register(
+            "connections",
+            "Connections by the congestion controller that they got",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "connections_open",
+            "Connections that are open",
+            metrics.open.clone(),
+        );
+        registry.register(
+            "connections_in_phase",
+            "Open connections by the phase of their controller; quiche's own have none",
+            metrics.phases.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections not accepted because there were too many",
+            metrics.refused.clone(),
+        );
+        for (name, help, family) in [
+            ("sent", "UDP payload sent", &metrics.sent_bytes),
+            ("received", "UDP payload received", &metrics.received_bytes),
+            (
+                "retransmitted",
+                "Stream data sent again",
+                &metrics.retransmitted_bytes,
+            ),
+        ] {
+            registry.register_with_unit(name, help, Unit::Bytes, family.clone());
+        }
+        registry.register(
+            "sent_packets",
+            "QUIC packets sent",
+            metrics.sent_packets.clone(),
+        );
+        registry.register(
+            "lost_packets",
+            "QUIC packets declared lost",
+            metrics.lost_packets.clone(),
+        );
+        registry.register_with_unit(
+            "rtt",
+            "Smoothed RTT of active connections, every 100 ms",
+            Unit::Seconds,
+            metrics.rtt.clone(),
+        );
+        registry.register_with_unit(
+            "queueing_delay",
+            "Smoothed RTT less the connection's minimum, every 100 ms while active",
+            Unit::Seconds,
+            metrics.queueing_delay.clone(),
+        );
+        *lock(&metrics.registry) = registry;
+        metrics
+    }
+}
+
+fn lock(registry: &Mutex<Registry>) -> std::sync::MutexGuard<'_, Registry> {
+    registry.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What has been counted of one connection so far.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    controller: Controller,
+    phase: Option<&'static str>,
+    last: Option<Instant>,
+    sent_bytes: u64,
+    received_bytes: u64,
+    retransmitted_bytes: u64,
+    sent_packets: u64,
+    lost_packets: u64,
+}
+
+/// Raises a counter to what its connection has come to.
+fn raise(family: &Family<Controller, Counter>, label: &Controller, counted: &mut u64, now: u64) {
+    family
+        .get_or_create(label)
+        .inc_by(now.saturating_sub(*counted));
+    *counted = now;
+}
+
+impl Metrics {
+    /// A connection was not accepted.
+    pub(super) fn refuse(&self) {
+        self.refused.inc();
+    }
+
+    /// A connection got its controller.
+    pub(super) fn open(&self, controller: &str) -> Sampled {
+        let controller = Controller {
+            controller: controller.to_owned(),
+        };
+        self.connections.get_or_create(&controller).inc();
+        self.open.get_or_create(&controller).inc();
+        Sampled {
+            controller,
+            phase: None,
+            last: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+            retransmitted_bytes: 0,
+            sent_packets: 0,
+            lost_packets: 0,
+        }
+    }
+
+    /// Looks at an active connection, if it is time to.
+    pub(super) fn sample(&self, sampled: &mut Sampled, connection: &Connection, now: Instant) {
+        let is_due = sampled
+            .last
+            .is_none_or(|last| now.saturating_duration_since(last) >= SAMPLE_INTERVAL);
+        if !is_due {
+            return;
+        }
+        sampled.last = Some(now);
+        self.count(sampled, connection);
+        let phase = connection
+            .congestion_controller()
+            .map(|controller| controller.state_str(now));
+        self.enter(sampled, phase);
+        let Some(path) = connection.path_stats().find(|path| path.active) else {
+            return;
+        };
+        if let Some(min_rtt) = path.min_rtt {
+            let delay = path.rtt.saturating_sub(min_rtt);
+            self.rtt
+                .get_or_create(&sampled.controller)
+                .observe(path.rtt.as_secs_f64());
+            self.queueing_delay
+                .get_or_create(&sampled.controller)
+                .observe(delay.as_secs_f64());
+        }
+    }
+
+    fn enter(&self, sampled: &mut Sampled, phase: Option<&'static str>) {
+        if sampled.phase == phase {
+            return;
+        }
+        let label = |phase| Phase {
+            controller: sampled.controller.controller.clone(),
+            phase,
+        };
+        if let Some(phase) = phase {
+            self.phases.get_or_create(&label(phase)).inc();
+        }
+        if let Some(phase) = sampled.phase {
+            self.phases.get_or_create(&label(phase)).dec();
+        }
+        sampled.phase = phase;
+    }
+
+    fn count(&self, sampled: &mut Sampled, connection: &Connection) {
+        let stats = connection.stats();
+        let label = &sampled.controller;
+        for (family, counted, now) in [
+            (&self.sent_bytes, &mut sampled.sent_bytes, stats.sent_bytes),
+            (
+                &self.received_bytes,
+                &mut sampled.received_bytes,
+                stats.recv_bytes,
+            ),
+            (
+                &self.retransmitted_bytes,
+                &mut sampled.retransmitted_bytes,
+                stats.stream_retrans_bytes,
+            ),
+            (
+                &self.sent_packets,
+                &mut sampled.sent_packets,
+                stats.sent as u64,
+            ),
+            (
+                &self.lost_packets,
+                &mut sampled.lost_packets,
+                stats.lost as u64,
+            ),
+        ] {
+            raise(family, label, counted, now);
+        }
+    }
+
+    /// A connection is gone.
+    pub(super) fn close(&self, mut sampled: Sampled, connection: &Connection) {
+        self.count(&mut sampled, connection);
+        self.enter(&mut sampled, None);
+        self.open.get_or_create(&sampled.controller).dec();
+    }
+
+    /// All of it as text.
+    ///
+    /// # Errors
+    ///
+    /// A value has no text form.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &lock(&self.registry))?;
+        Ok(text)
+    }
+
+    /// Answers `GET /metrics` on `address`, in a thread, until the program ends; returns the
+    /// address with its port.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is none of this machine.
+    pub fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
+        let bound = server.server_addr().to_ip().unwrap_or(address);
+        let metrics = self.clone();
+        thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || {
+                for request in server.incoming_requests() {
+                    let response = metrics.response(request.url());
+                    // A scraper that is gone needs no answer.
+                    let _ = request.respond(response);
+                }
+            })?;
+        Ok(bound)
+    }
+
+    fn response(&self, path: &str) -> tiny_http::Response<io::Cursor<Vec<u8>>> {
+        if path.split('?').next() != Some("/metrics") {
+            return tiny_http::Response::from_string("the metrics are at /metrics\n")
+                .with_status_code(404);
+        }
+        let Ok(text) = self.text() else {
+            return tiny_http::Response::from_string("").with_status_code(500);
+        };
+        let response = tiny_http::Response::from_string(text);
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        match tiny_http::Header::from_bytes("Content-Type", kind) {
+            Ok(header) => response.with_header(header),
+            Err(()) => response,
+        }
+    }
+}

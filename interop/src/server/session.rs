@@ -1,0 +1,242 @@
+//! One connection of a client.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use quiche::{Connection, ConnectionId};
+
+use crate::outbox::{Outbox, Turn};
+use crate::server::Service;
+use crate::server::hq::Hq;
+use crate::server::http3::Http3;
+use crate::server::metrics::Sampled;
+use crate::server::rules::Facts;
+use crate::socket::Socket;
+use crate::transport::{H3, HQ};
+
+/// How often a turn fills the connection anew before others get theirs.
+const FILLS_PER_TURN: usize = 16;
+
+/// Codes with which a connection ends in order: of HTTP/3 (RFC 9114 §8.1), and of none.
+const H3_NO_ERROR: u64 = 0x100;
+
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    pub(super) facts: Facts,
+    /// The connection ids under which packets for it come.
+    pub(super) ids: Vec<ConnectionId<'static>>,
+    /// What is counted of it; there once its controller is chosen.
+    pub(super) sampled: Option<Sampled>,
+    /// When it wakes next, as the server's agenda has it.
+    pub(super) wake: Option<Instant>,
+    outbox: Outbox,
+    application: Option<Application>,
+    /// Not before this time is it closed for being idle; only while the server is leaving.
+    leave_after: Option<Instant>,
+}
+
+enum Application {
+    Http3(Box<Http3>),
+    Hq(Hq),
+}
+
+impl Application {
+    fn new(connection: &mut Connection) -> quiche::h3::Result<Option<Self>> {
+        Ok(match connection.application_proto() {
+            H3 => Some(Application::Http3(Box::new(Http3::new(connection)?))),
+            HQ => Some(Application::Hq(Hq::default())),
+            _ => None,
+        })
+    }
+
+    fn read(&mut self, connection: &mut Connection, service: &Service) {
+        match self {
+            Application::Http3(http3) => http3.read(connection, service),
+            Application::Hq(hq) => hq.read(connection, service),
+        }
+    }
+
+    fn write(&mut self, connection: &mut Connection) -> bool {
+        match self {
+            Application::Http3(http3) => http3.write(connection),
+            Application::Hq(hq) => hq.write(connection),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            Application::Http3(http3) => http3.is_idle(),
+            Application::Hq(hq) => hq.is_idle(),
+        }
+    }
+}
+
+/// What a session needs next.
+pub(super) struct Next {
+    /// Another turn at this time.
+    pub(super) wake: Option<Instant>,
+    /// Another turn as soon as others had theirs.
+    pub(super) soon: bool,
+    /// Another turn when its socket is writable.
+    pub(super) blocked: bool,
+}
+
+impl Session {
+    pub(super) fn new(
+        connection: Connection,
+        facts: Facts,
+        ids: Vec<ConnectionId<'static>>,
+        outbox: Outbox,
+    ) -> Self {
+        Session {
+            connection,
+            facts,
+            ids,
+            sampled: None,
+            wake: None,
+            outbox,
+            application: None,
+            leave_after: None,
+        }
+    }
+
+    /// Reads, answers and sends what can be.
+    pub(super) fn turn(
+        &mut self,
+        service: &Service,
+        sockets: &[Socket],
+        scratch: &mut [u8],
+    ) -> Next {
+        let now = Instant::now();
+        if self
+            .connection
+            .timeout_instant()
+            .is_some_and(|timeout| timeout <= now)
+        {
+            self.connection.on_timeout();
+        }
+        self.follow_path();
+        self.begin_application();
+        if let Some(application) = &mut self.application {
+            application.read(&mut self.connection, service);
+        }
+        self.leave_if_idle(now);
+        let turn = self.send(sockets, scratch);
+        if let Some(sampled) = &mut self.sampled {
+            service.metrics.sample(sampled, &self.connection, now);
+        }
+        let release = match turn {
+            Turn::Until(time) => Some(time),
+            Turn::Done | Turn::Blocked | Turn::More => None,
+        };
+        let leave = self
+            .leave_after
+            .filter(|time| *time > now && self.connection.local_error().is_none());
+        Next {
+            wake: [self.connection.timeout_instant(), release, leave]
+                .into_iter()
+                .flatten()
+                .min(),
+            soon: turn == Turn::More,
+            blocked: turn == Turn::Blocked,
+        }
+    }
+
+    fn begin_application(&mut self) {
+        let is_ready = self.connection.is_established() || self.connection.is_in_early_data();
+        if self.application.is_some() || !is_ready {
+            return;
+        }
+        match Application::new(&mut self.connection) {
+            Ok(Some(application)) => self.application = Some(application),
+            Ok(None) => self.close(false, 0x178), // TLS alert no_application_protocol
+            Err(error) => {
+                tracing::debug!(%error, "HTTP/3 cannot begin");
+                self.close(true, H3_NO_ERROR);
+            }
+        }
+    }
+
+    /// Sends what is waiting, and only then fills the connection: what is written while packets
+    /// wait for their release would pile up in it.
+    fn send(&mut self, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
+        let mut fills = 0;
+        loop {
+            match self.outbox.send(&mut self.connection, sockets, scratch) {
+                Ok(Turn::Done) => {}
+                Ok(turn) => return turn,
+                Err(error) => {
+                    tracing::debug!(%error, id = self.connection.trace_id(), "cannot go on");
+                    self.close(false, 0x1); // INTERNAL_ERROR (RFC 9000 §20.1)
+                    return Turn::Done;
+                }
+            }
+            let is_filled = self
+                .application
+                .as_mut()
+                .is_some_and(|application| application.write(&mut self.connection));
+            if !is_filled {
+                return Turn::Done;
+            }
+            fills += 1;
+            if fills == FILLS_PER_TURN {
+                return Turn::More;
+            }
+        }
+    }
+
+    fn follow_path(&mut self) {
+        while let Some(event) = self.connection.path_event_next() {
+            tracing::debug!(id = self.connection.trace_id(), ?event, "path");
+        }
+    }
+
+    /// Finishes what is being served, and nothing new.
+    pub(super) fn leave(&mut self, now: Instant) {
+        if let Some(Application::Http3(http3)) = &mut self.application {
+            http3.leave(&mut self.connection);
+        }
+        // Requests that are under way now are still answered.
+        let rtt = self
+            .connection
+            .path_stats()
+            .find(|path| path.active)
+            .map_or(Duration::ZERO, |path| path.rtt);
+        self.leave_after.get_or_insert(now + 2 * rtt);
+    }
+
+    fn leave_if_idle(&mut self, now: Instant) {
+        let is_idle = self
+            .application
+            .as_ref()
+            .is_none_or(|application| application.is_idle());
+        if is_idle && self.leave_after.is_some_and(|time| time <= now) {
+            self.end();
+        }
+    }
+
+    /// Ends the connection in order.
+    pub(super) fn end(&mut self) {
+        let code = match self.application {
+            Some(Application::Http3(_)) => H3_NO_ERROR,
+            _ => 0,
+        };
+        self.close(true, code);
+    }
+
+    fn close(&mut self, by_application: bool, code: u64) {
+        // `Done` says that it is closed already.
+        let _ = self.connection.close(by_application, code, b"");
+    }
+
+    /// Whether nothing but the last words of the connection is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.connection.is_closed()
+            || self.connection.is_draining()
+            || self.connection.local_error().is_some()
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.facts.client
+    }
+}

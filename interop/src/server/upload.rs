@@ -1,0 +1,170 @@
+//! Bodies that clients send: counted, and kept if there is a folder for them.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+use tempfile::NamedTempFile;
+
+use crate::server::respond::Response;
+
+/// What is done with uploads.
+#[derive(Clone, Debug)]
+pub struct Uploads {
+    folder: Option<PathBuf>,
+    limit_bytes: u64,
+}
+
+/// An upload in progress. What is dropped before its end leaves nothing behind.
+#[derive(Debug)]
+pub struct Upload {
+    file: Option<(NamedTempFile, PathBuf)>,
+    received_bytes: u64,
+    limit_bytes: u64,
+}
+
+impl Uploads {
+    /// Keeps uploads in `folder`, or nowhere.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be written to the folder.
+    pub fn new(folder: Option<&Path>, limit_bytes: u64) -> io::Result<Self> {
+        if let Some(folder) = folder {
+            NamedTempFile::new_in(folder)?;
+        }
+        Ok(Uploads {
+            folder: folder.map(Path::to_owned),
+            limit_bytes,
+        })
+    }
+
+    /// Begins an upload to the path of a URL.
+    ///
+    /// # Errors
+    ///
+    /// The response that refuses it.
+    pub fn begin(&self, url_path: &str) -> Result<Upload, Response> {
+        let file = match &self.folder {
+            None => None,
+            Some(folder) => {
+                let name = file_name(url_path)
+                    .ok_or_else(|| Response::text(400, "the path names no file\n"))?;
+                let file = NamedTempFile::new_in(folder).map_err(failed)?;
+                Some((file, folder.join(name)))
+            }
+        };
+        Ok(Upload {
+            file,
+            received_bytes: 0,
+            limit_bytes: self.limit_bytes,
+        })
+    }
+}
+
+/// The last part of a path, if it can be a file's name that is not hidden.
+fn file_name(url_path: &str) -> Option<String> {
+    let path = url_path.split(['?', '#']).next()?;
+    let name = percent_decode_str(path.rsplit('/').next()?)
+        .decode_utf8()
+        .ok()?
+        .into_owned();
+    let is_plain = Path::new(&name).file_name() == Some(OsStr::new(&name));
+    (is_plain && !name.starts_with('.') && !name.contains(['\0', '\\'])).then_some(name)
+}
+
+fn failed(error: io::Error) -> Response {
+    tracing::warn!(%error, "an upload cannot be written");
+    Response::text(500, "the upload cannot be written\n")
+}
+
+impl Upload {
+    /// More of the body.
+    ///
+    /// # Errors
+    ///
+    /// The response that ends the upload.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Response> {
+        self.received_bytes += bytes.len() as u64;
+        if self.received_bytes > self.limit_bytes {
+            return Err(Response::text(413, "the upload is too large\n"));
+        }
+        match &mut self.file {
+            Some((file, _)) => file.write_all(bytes).map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    /// The body is complete.
+    pub fn finish(self) -> Response {
+        let text = format!("{} bytes received\n", self.received_bytes);
+        match self.file {
+            None => Response::text(200, &text),
+            Some((file, path)) => match file.persist(path) {
+                Ok(_) => Response::text(201, &text),
+                Err(error) => failed(error.error),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn an_upload_appears_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let uploads = Uploads::new(Some(folder.path()), 10).unwrap();
+        let mut upload = uploads.begin("/some/where/file.txt?x").unwrap();
+        upload.write(b"hello").unwrap();
+        assert!(!folder.path().join("file.txt").exists());
+        assert_eq!(upload.finish().status, 201);
+        assert_eq!(
+            std::fs::read(folder.path().join("file.txt")).unwrap(),
+            b"hello"
+        );
+
+        let mut too_large = uploads.begin("/large").unwrap();
+        too_large.write(b"0123456789").unwrap();
+        assert_eq!(too_large.write(b"x").unwrap_err().status, 413);
+        drop(too_large);
+        assert_eq!(names(folder.path()), ["file.txt"]);
+    }
+
+    #[test]
+    fn names_stay_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let uploads = Uploads::new(Some(folder.path()), 10).unwrap();
+        for path in [
+            "/",
+            "/..",
+            "/a/..",
+            "/%2e%2e",
+            "/..%2fa",
+            "/a%2fb",
+            "/.profile",
+            "/a%00",
+            "/%ff",
+        ] {
+            let status = uploads.begin(path).map(|_| ()).unwrap_err().status;
+            assert_eq!(status, 400, "{path}");
+        }
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn without_a_folder_bytes_are_counted() {
+        let mut upload = Uploads::new(None, 10).unwrap().begin("/").unwrap();
+        upload.write(b"hello").unwrap();
+        assert_eq!(upload.finish().status, 200);
+    }
+}

@@ -1,0 +1,209 @@
+//! UDP sockets with what a QUIC endpoint wants of the kernel: many datagrams per call, the address
+//! that a datagram came to, and, on request, departure times.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+
+/// What is asked of the kernel for the buffers of a socket; it may give less
+/// (`net.core.rmem_max`, `net.core.wmem_max` on Linux).
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// The largest UDP datagram, and the most that the kernel joins to one read.
+const MAX_DATAGRAM_BYTES: usize = 65_535;
+
+/// A bound UDP socket that never blocks.
+#[derive(Debug)]
+pub struct Socket {
+    socket: mio::net::UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    #[cfg(target_os = "linux")]
+    departure: Option<crate::txtime::Departure>,
+}
+
+/// Room for what is read at once.
+#[derive(Debug)]
+pub struct ReceiveBuffers {
+    bytes: Vec<u8>,
+    meta: [RecvMeta; BATCH_SIZE],
+}
+
+impl Default for ReceiveBuffers {
+    fn default() -> Self {
+        ReceiveBuffers {
+            bytes: vec![0; BATCH_SIZE * MAX_DATAGRAM_BYTES],
+            meta: [RecvMeta::default(); BATCH_SIZE],
+        }
+    }
+}
+
+impl Socket {
+    /// Binds a socket. One for `[::]` is for IPv6 alone, so that it goes with one for `0.0.0.0`.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is none of this machine.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(
+            Domain::for_address(address),
+            Type::DGRAM,
+            Some(Protocol::UDP),
+        )?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // A smaller buffer than asked for is no error.
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
+        let socket = mio::net::UdpSocket::from_std(socket.into());
+        Ok(Socket {
+            local: socket.local_addr()?,
+            socket,
+            state,
+            #[cfg(target_os = "linux")]
+            departure: None,
+        })
+    }
+
+    /// The address that the socket is bound to.
+    pub fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Lets the kernel hold packets back until they are due (SO_TXTIME), which the queueing
+    /// discipline `fq` of the interface does.
+    ///
+    /// # Errors
+    ///
+    /// The system has no such thing.
+    pub fn enable_departure_times(&mut self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            self.departure = Some(crate::txtime::Departure::enable(&self.socket)?);
+            Ok(())
+        }
+        #[cfg(not(target_os = "linux"))]
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// How many datagrams one [`Socket::send`] takes.
+    pub fn max_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// Reads what has come in one go, and gives each datagram to `each`.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is nothing to read, or what the system says.
+    pub fn receive(
+        &self,
+        buffers: &mut ReceiveBuffers,
+        mut each: impl FnMut(&mut [u8], quiche::RecvInfo),
+    ) -> io::Result<()> {
+        let mut slices = buffers.bytes.chunks_mut(MAX_DATAGRAM_BYTES);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(slices.next().unwrap_or_default()));
+        let received = self.state.recv(
+            UdpSockRef::from(&self.socket),
+            &mut slices,
+            &mut buffers.meta,
+        )?;
+        for (slice, meta) in slices.iter_mut().zip(&buffers.meta).take(received) {
+            let to = meta
+                .dst_ip
+                .map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()));
+            let from = meta.addr;
+            for datagram in slice[..meta.len].chunks_mut(meta.stride.max(1)) {
+                each(datagram, quiche::RecvInfo { from, to });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends datagrams of `segment_bytes` each, of which the last may be shorter, to leave at
+    /// `info.at` if the kernel has been asked to see to that, else at once.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the kernel's buffer is full, or what the system says.
+    pub fn send(
+        &self,
+        datagrams: &[u8],
+        segment_bytes: usize,
+        info: &quiche::SendInfo,
+    ) -> io::Result<()> {
+        let source = Some(info.from.ip()).filter(|ip| !ip.is_unspecified());
+        #[cfg(target_os = "linux")]
+        if let Some(departure) = &self.departure
+            && info.at > Instant::now()
+        {
+            return departure.send(&self.socket, datagrams, segment_bytes, source, info);
+        }
+        self.send_now(datagrams, segment_bytes, source, info.to)
+    }
+
+    fn send_now(
+        &self,
+        datagrams: &[u8],
+        segment_bytes: usize,
+        source: Option<IpAddr>,
+        destination: SocketAddr,
+    ) -> io::Result<()> {
+        let send = |contents: &[u8], segment_size| {
+            self.state.try_send(
+                UdpSockRef::from(&self.socket),
+                &Transmit {
+                    destination,
+                    ecn: None,
+                    contents,
+                    segment_size,
+                    src_ip: source,
+                },
+            )
+        };
+        if datagrams.len() <= segment_bytes {
+            return send(datagrams, None);
+        }
+        match send(datagrams, Some(segment_bytes)) {
+            // An interface that cannot split: from now on quinn-udp says one segment.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock && self.max_segments() == 1 => {
+                datagrams
+                    .chunks(segment_bytes)
+                    .try_for_each(|datagram| send(datagram, None))
+            }
+            result => result,
+        }
+    }
+}
+
+impl mio::event::Source for Socket {
+    fn register(
+        &mut self,
+        registry: &mio::Registry,
+        token: mio::Token,
+        interests: mio::Interest,
+    ) -> io::Result<()> {
+        self.socket.register(registry, token, interests)
+    }
+
+    fn reregister(
+        &mut self,
+        registry: &mio::Registry,
+        token: mio::Token,
+        interests: mio::Interest,
+    ) -> io::Result<()> {
+        self.socket.reregister(registry, token, interests)
+    }
+
+    fn deregister(&mut self, registry: &mio::Registry) -> io::Result<()> {
+        self.socket.deregister(registry)
+    }
+}

@@ -1,0 +1,57 @@
+//! Ending a loop that waits, from outside of it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Asks a server or client to end.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    requests: Arc<AtomicUsize>,
+    waker: Arc<mio::Waker>,
+}
+
+impl Stop {
+    /// Wakes the poll of `registry` with `token` when it is asked to end.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn new(registry: &mio::Registry, token: mio::Token) -> io::Result<Self> {
+        Ok(Stop {
+            requests: Arc::default(),
+            waker: Arc::new(mio::Waker::new(registry, token)?),
+        })
+    }
+
+    /// Asks to end; a second time, to end at once.
+    pub fn request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "cannot be woken");
+        }
+    }
+
+    /// How often the end has been asked for.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Makes SIGINT and SIGTERM ask for the end.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn on_signals(&self) -> io::Result<()> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let stop = self.clone();
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || signals.forever().for_each(|_| stop.request()))?;
+        Ok(())
+    }
+}

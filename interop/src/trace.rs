@@ -1,0 +1,89 @@
+//! Traces (qlog) and TLS secrets (key log) of connections.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much a trace says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Detail {
+    /// Losses, states of the controller, and metrics every 10 ms; fit for production.
+    #[default]
+    Sparse,
+    /// Every packet; more than half of the throughput is lost to it.
+    Full,
+}
+
+/// Between the metrics of a sparse trace.
+const SPARSE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Where traces go, and what is in them.
+#[derive(Clone, Debug)]
+pub struct Traces {
+    folder: PathBuf,
+    detail: Detail,
+}
+
+impl Traces {
+    /// Traces in `folder`, which is made if need be.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn new(folder: &Path, detail: Detail) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        Ok(Traces {
+            folder: folder.to_owned(),
+            detail,
+        })
+    }
+
+    /// Begins the trace of a connection: a file named after its first connection id and the side,
+    /// with the controller as its title. A trace that cannot be written is missed, not fatal.
+    pub fn begin(&self, connection: &mut quiche::Connection, side: &str, controller: &str) {
+        let path = self
+            .folder
+            .join(format!("{}_{side}.sqlog", connection.trace_id()));
+        let file = match File::create(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "no trace");
+                return;
+            }
+        };
+        connection.set_qlog(
+            Box::new(BufWriter::new(file)),
+            controller.to_owned(),
+            format!("{side}, congestion control {controller}"),
+        );
+        if self.detail == Detail::Sparse {
+            connection.set_qlog_interval(Some(SPARSE_INTERVAL));
+        }
+    }
+}
+
+/// A file for the secrets of connections, in the format of NSS.
+#[derive(Debug)]
+pub struct KeyLog(File);
+
+impl KeyLog {
+    /// Appends to `path`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened for writing.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(KeyLog(file))
+    }
+
+    /// A writer for one connection.
+    ///
+    /// # Errors
+    ///
+    /// There are no more file descriptors.
+    pub fn writer(&self) -> io::Result<Box<dyn Write + Send + Sync>> {
+        Ok(Box::new(self.0.try_clone()?))
+    }
+}

@@ -1,0 +1,290 @@
+//! A server and a client as processes, and a client that can misbehave.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use boring::ssl::{SslContextBuilder, SslMethod};
+use gallop_interop::outbox::Pacing;
+use gallop_interop::transport::{self, H3};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server in a folder of its own.
+pub struct Server {
+    child: Child,
+    logs: Receiver<String>,
+    pub address: SocketAddr,
+    pub metrics: Option<SocketAddr>,
+    pub folder: TempDir,
+}
+
+pub fn server_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gallop-server"));
+    command.args(arguments).env_remove("RUST_LOG");
+    command
+}
+
+impl Server {
+    /// Starts a server for `root/` in its folder, with more flags; `{}` stands for the folder.
+    pub fn start(arguments: &[&str]) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        Server::start_in(folder, arguments)
+    }
+
+    pub fn start_in(folder: TempDir, arguments: &[&str]) -> Server {
+        let place = folder.path().to_str().unwrap().to_owned();
+        fs::create_dir_all(folder.path().join("root")).unwrap();
+        let mut command = server_command(&["--listen", "127.0.0.1:0", "--log", "json"]);
+        command
+            .args(["--root", &format!("{place}/root")])
+            .args(["--cert-dir", &format!("{place}/certificates")])
+            .args(arguments.iter().map(|text| text.replace("{}", &place)))
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut server = Server {
+            logs: read(child.stderr.take().unwrap()),
+            child,
+            address: ([127, 0, 0, 1], 0).into(),
+            metrics: None,
+            folder,
+        };
+        server.address = server.log("listening")["address"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        if arguments.contains(&"--metrics") {
+            let url = server.log("metrics")["url"].as_str().unwrap().to_owned();
+            let address = url.split('/').nth(2).unwrap();
+            server.metrics = Some(address.parse().unwrap());
+        }
+        server
+    }
+
+    /// The next log entry with this message.
+    pub fn log(&mut self, message: &str) -> Value {
+        loop {
+            let line = self
+                .logs
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("the server does not log {message:?}"));
+            // One line is for people.
+            let Ok(entry) = serde_json::from_str::<Value>(&line) else {
+                continue;
+            };
+            if entry["message"] == message {
+                return entry;
+            }
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path("root").join(name), bytes).unwrap();
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    /// Runs a client that trusts the server; `{}` stands for the server's folder.
+    pub fn client(&self, arguments: &[&str]) -> Output {
+        let place = self.folder.path().to_str().unwrap();
+        let mut command = client_command(&["--ca", &format!("{place}/certificates/cert.pem")]);
+        command.args(arguments.iter().map(|text| text.replace("{}", place)));
+        command.output().unwrap()
+    }
+
+    /// The report of a client, and its exit status.
+    pub fn report(&self, arguments: &[&str]) -> (Value, i32) {
+        let output = self.client(&[&["--json"], arguments].concat());
+        // Shown if the test fails.
+        println!("{}", text(&output.stderr));
+        let report = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        (report, output.status.code().unwrap())
+    }
+
+    pub fn scrape(&self) -> String {
+        let mut stream = TcpStream::connect(self.metrics.unwrap()).unwrap();
+        let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        std::io::Write::write_all(&mut stream, request).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Waits for its end; returns its exit status.
+    pub fn wait(&mut self) -> i32 {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("the server does not end");
+    }
+
+    pub fn end(&mut self) -> i32 {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn client_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gallop-client"));
+    command.args(arguments).env_remove("RUST_LOG");
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .map(|entries| {
+            entries
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect()
+        })
+        .unwrap_or_default();
+    names.sort();
+    names
+}
+
+/// Reads lines, so that who writes them need not wait.
+fn read(logs: ChildStderr) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(logs).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The type of the packet that a server sends first.
+pub fn first_answer(server: SocketAddr) -> quiche::Type {
+    let (mut connection, socket) = begin(server, H3);
+    let mut buffer = [0; 1_500];
+    let (length, info) = connection.send(&mut buffer).unwrap();
+    socket.send_to(&buffer[..length], info.to).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (length, _) = socket.recv_from(&mut buffer).unwrap();
+    quiche::Header::from_slice(&mut buffer[..length], 0)
+        .unwrap()
+        .ty
+}
+
+fn begin(server: SocketAddr, protocol: &[u8]) -> (quiche::Connection, UdpSocket) {
+    let tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
+    let controller = "reno".parse().unwrap();
+    let mut config =
+        transport::config(tls, &[protocol], &controller, Pacing::Off, PATIENCE).unwrap();
+    config.verify_peer(false);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let id = transport::connection_id().unwrap();
+    let local = socket.local_addr().unwrap();
+    let connection = quiche::connect(None, &id, local, server, &mut config).unwrap();
+    (connection, socket)
+}
+
+/// A connection on which a test does what it likes.
+pub struct Peer {
+    pub connection: quiche::Connection,
+    socket: UdpSocket,
+}
+
+impl Peer {
+    pub fn connect(server: SocketAddr, protocol: &[u8]) -> Peer {
+        let (connection, socket) = begin(server, protocol);
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        let mut peer = Peer { connection, socket };
+        peer.until(|connection| connection.is_established());
+        peer
+    }
+
+    pub fn send(&mut self) {
+        let mut buffer = [0; 1_500];
+        while let Ok((length, info)) = self.connection.send(&mut buffer) {
+            self.socket.send_to(&buffer[..length], info.to).unwrap();
+        }
+    }
+
+    /// Goes on until something is so.
+    pub fn until(&mut self, is_so: impl Fn(&quiche::Connection) -> bool) {
+        let begun = Instant::now();
+        let mut buffer = [0; 65_535];
+        while !is_so(&self.connection) {
+            assert!(begun.elapsed() < PATIENCE, "it never is");
+            self.send();
+            match self.socket.recv_from(&mut buffer) {
+                Ok((length, from)) => {
+                    let to = self.socket.local_addr().unwrap();
+                    let info = quiche::RecvInfo { from, to };
+                    let _ = self.connection.recv(&mut buffer[..length], info);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(_) => self.connection.on_timeout(),
+            }
+        }
+        self.send();
+    }
+
+    /// Writes to a stream and reads it to its end, or to its reset.
+    pub fn exchange(&mut self, stream: u64, bytes: &[u8]) -> Result<Vec<u8>, quiche::Error> {
+        self.connection.stream_send(stream, bytes, true).unwrap();
+        self.read(stream, usize::MAX)
+    }
+
+    /// Reads a stream to its end, or until there is enough.
+    pub fn read(&mut self, stream: u64, enough: usize) -> Result<Vec<u8>, quiche::Error> {
+        let mut read = Vec::new();
+        let mut buffer = [0; 4_096];
+        while read.len() < enough {
+            self.until(|connection| connection.stream_readable(stream) || connection.is_closed());
+            match self.connection.stream_recv(stream, &mut buffer) {
+                Ok((length, end)) => {
+                    read.extend_from_slice(&buffer[..length]);
+                    if end {
+                        break;
+                    }
+                }
+                Err(quiche::Error::Done) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+}

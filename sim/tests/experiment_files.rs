@@ -125,6 +125,23 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
 }
 
 #[test]
+fn every_experiment_is_sound() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
+    let mut errors = String::new();
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            files += 1;
+            let error = Experiment::read(&path).err();
+            errors.extend(error.map(|error| format!("{error}\n")));
+        }
+    }
+    assert!(errors.is_empty(), "{errors}");
+    assert!(files > 0);
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let error = Experiment::read(Path::new("nowhere/none.toml")).expect_err("no file");
     assert!(

@@ -172,6 +172,10 @@ link_table! {
 }
 
 /// The keys that all descriptions of a link have.
+#[cfg_attr(
+    not(feature = "engine"),
+    expect(dead_code, reason = "some keys matter to the engine only")
+)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Conditions<'a> {
     rate: Option<LinkRate>,

@@ -109,6 +109,11 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
             "fairness.toml:100:82: claim[0].value.where.x: unknown value of the axis `x`, `30ms`: did you mean `20ms`? there are 1ms, 20ms",
         ),
         (
+            "metric = \"lost_packets\"",
+            "metric = \"lost_packet\"",
+            "fairness.toml:100:20: claim[0].value.metric: unknown metric of run `lost_packet`: did you mean `lost_packets`? there are events, jain, lost_packets, simulated_s, throughput_sum_bps",
+        ),
+        (
             "cc = \"reno\"",
             "cc = \"renot\"",
             "fairness.toml:18:6: unknown controller `renot`: did you mean `reno`? there are vegas, gallop-vegas, cubic-rfc9438, reno-whole, reno, cubic, bbr2",
@@ -117,6 +122,106 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
             "cc = \"vegas:alpha=1,beta=3\"",
             "cc = \"vegas:alfa=1\"",
             "fairness.toml:21:6: vegas: unknown option `alfa`: the options are alpha, beta, gamma, decrease, initial_window and rtt",
+        ),
+        (
+            "from = \"S1\"\nto = \"K\"",
+            "from = \"S9\"\nto = \"K\"",
+            "fairness.toml:52:8: flow[0].from: no link ends at \"S9\"; the nodes are R1, R2, S1, S2, K",
+        ),
+        (
+            "from = \"S1\"\nto = \"K\"",
+            "to = \"K\"",
+            "fairness.toml:50:1: flow[0]: flow \"short\" lacks the node it goes from",
+        ),
+        (
+            "x = [\"1ms\", \"20ms\"]\n",
+            "x = [\"1ms\", \"20ms\"]\ny = [1]\n",
+            "fairness.toml:13:5: the axes of one [[sweep]] vary together, but `y` has 1 values and `x` has 2",
+        ),
+        (
+            "x = [\"1ms\", \"20ms\"]\n",
+            "x = \"1ms\"\n",
+            "fairness.toml:12:5: the axis `x` must be a list of at least one value",
+        ),
+        (
+            "x = [\"1ms\", \"20ms\"]\n",
+            "seed = [1]\n",
+            "fairness.toml:12:1: an axis cannot be called `seed`, as a column of the results is",
+        ),
+        (
+            "seeds = 2",
+            "seeds = 2\nseeds = 3",
+            "fairness.toml:8:1: duplicate key",
+        ),
+        (
+            "title = \"RTT fairness over a drop-tail queue\"\n",
+            "",
+            "fairness.toml:1:1: the key `title` is missing",
+        ),
+        (
+            "measure-from = \"1s\"",
+            "measure-from = \"9s\"",
+            "fairness.toml:6:16: measure-from: 9s is not before the end, 4s",
+        ),
+        (
+            "low = 0\nhigh = 0\n",
+            "",
+            "fairness.toml:93:1: claim[0]: it has neither `low` nor `high` nor `tolerance`, so that any value would reproduce it",
+        ),
+        (
+            "low = 0\nhigh = 0\n",
+            "low = 1\nhigh = 0\n",
+            "fairness.toml:97:7: claim[0].low: it is 1, above `high`, 0",
+        ),
+        (
+            "rows = \"x\"",
+            "rows = \"z\"",
+            "fairness.toml:74:8: table[0].rows: unknown axis `z`: did you mean `x`? there are x, buffer, run, metric, subject",
+        ),
+        (
+            "[[trace]]\nflow = \"short\"",
+            "[[trace]]\nflow = \"shore\"",
+            "fairness.toml:66:8: trace[0].flow: unknown flow `shore`: did you mean `short`? there are short, long\nfairness.toml:90:8: plot[1].flow: unknown flow with a [[trace]] `short`: did you mean `shore`? there are shore",
+        ),
+        (
+            "x = \"buffer\"\nlines",
+            "x = \"run\"\nlines",
+            "fairness.toml:84:5: plot[0].x: the values of the axis `run` are not numbers of one kind",
+        ),
+        (
+            "queue = \"$buffer\"",
+            "queue = { kind = \"red\", limit = \"50p\", min = \"15p\", max = \"5p\" }",
+            "fairness.toml:30:59: link[0].queue.max: 5p is not above min, 15p",
+        ),
+        (
+            "id = \"vegas\"",
+            "id = \"reno\"",
+            "fairness.toml:20:6: there is another run \"reno\"",
+        ),
+        (
+            "ack-every = 1",
+            "ack-every = 1\nmax-ack-delay = \"20s\"",
+            "fairness.toml:10:17: max-ack-delay: 20s is too long; the most is 16383 ms (RFC 9000 §18.2)",
+        ),
+        (
+            "start-jitter = \"100ms\"\n\n[series]",
+            "start = \"5s\"\nstop = \"3s\"\n\n[series]",
+            "fairness.toml:61:8: flow[1].stop: 3s is not after the start, 5s",
+        ),
+        (
+            "start-jitter = \"100ms\"\n\n[series]",
+            "traffic = \"bulky\"\n\n[series]",
+            "fairness.toml:60:11: unknown value `bulky`: did you mean `bulk`? there are bulk, on-off, media, http, short-flows, tcplib, requests",
+        ),
+        (
+            "start-jitter = \"100ms\"\n\n[series]",
+            "direction = \"reverse\"\n\n[series]",
+            "fairness.toml:60:13: flow[1].direction: only flows over a [dumbbell] have it; here the links say it",
+        ),
+        (
+            "where = { x = \"20ms\", buffer = [\"8p\"] }",
+            "where = { x = 20 }",
+            "fairness.toml:106:15: fast.where.x: unknown value of the axis `x`, `20`: did you mean `20ms`? there are 1ms, 20ms",
         ),
     ] {
         let error = parse(&with(old, new)).expect_err(new);

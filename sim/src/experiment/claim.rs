@@ -4,6 +4,7 @@
 use super::axes::{Axis, RUN_AXIS};
 use super::choice::Where;
 use super::document::unknown_name;
+use super::metric;
 use crate::invalid::{Invalid, require};
 use serde::{Deserialize, Serialize};
 
@@ -202,6 +203,23 @@ impl Subjects<'_> {
         })
     }
 
+    /// Checks subjects, and that each metric is one of theirs.
+    fn check_all(
+        &self,
+        metrics: &[(String, &str)],
+        subjects: &[(String, &str)],
+        over_time: bool,
+    ) -> Result<(), Invalid> {
+        for (place, subject) in subjects {
+            self.subject(subject, place)?;
+        }
+        let subjects = names(subjects);
+        metrics.iter().try_for_each(|(place, metric)| {
+            let known = metric::check(metric, &subjects, over_time);
+            known.map_err(|problem| Invalid::new(place, problem))
+        })
+    }
+
     /// An axis of that name, or one of `others`.
     fn axis(&self, name: &str, others: &[&str], place: &str) -> Result<Option<&Axis>, Invalid> {
         let axis = self.axes.iter().find(|axis| axis.name == name);
@@ -223,16 +241,27 @@ impl Subjects<'_> {
         require(any, &place, || "no point has all these values".to_owned())
     }
 
+    /// Checks what a quantity is divided by; `metrics` and `subjects` are what it
+    /// has without saying so.
     fn ratio(
         &self,
         ratio: &mut Option<Override>,
         points: &Where,
+        metrics: &[&str],
+        subjects: &[&str],
         place: &str,
     ) -> Result<(), Invalid> {
         let Some(other) = ratio else { return Ok(()) };
         let place = format!("{place}.ratio-to");
-        if let Some(subject) = &other.subject {
+        let own = other.subject.as_deref();
+        if let Some(subject) = own {
             self.subject(subject, &format!("{place}.subject"))?;
+        }
+        let subjects = own.as_ref().map_or(subjects, std::slice::from_ref);
+        let own = other.metric.as_deref();
+        for metric in own.as_ref().map_or(metrics, std::slice::from_ref) {
+            metric::check(metric, subjects, false)
+                .map_err(|problem| Invalid::new(format!("{place}.metric"), problem))?;
         }
         self.points(&mut other.points, &place)?;
         let mut both = points.overridden(&other.points);
@@ -259,8 +288,17 @@ impl Claim {
         require(!self.id.is_empty(), &at("id"), || "it is empty".to_owned())?;
         self.check_bounds(place)?;
         subjects.subject(&self.value.subject, &at("value.subject"))?;
+        let (metric, subject) = (self.value.metric.as_str(), self.value.subject.as_str());
+        metric::check(metric, &[subject], false)
+            .map_err(|problem| Invalid::new(at("value.metric"), problem))?;
         subjects.points(&mut self.value.points, &at("value"))?;
-        subjects.ratio(&mut self.ratio_to, &self.value.points, place)?;
+        subjects.ratio(
+            &mut self.ratio_to,
+            &self.value.points,
+            &[metric],
+            &[subject],
+            place,
+        )?;
         self.check_crossing(place, subjects)
     }
 
@@ -345,6 +383,10 @@ fn one_or_more<'a>(
             let names = several.iter().enumerate();
             Ok(names.map(|(n, name)| (place(n), name.as_str())).collect())
         }
+        (None, None) => Err(Invalid::new(
+            place(key),
+            format!("the key `{key}` is missing"),
+        )),
         _ => Err(Invalid::new(
             place(key),
             format!("give either `{key}` or `{key}s`, a list of at least one"),
@@ -354,16 +396,21 @@ fn one_or_more<'a>(
 
 impl Table {
     pub(super) fn check(&mut self, place: &str, subjects: &Subjects<'_>) -> Result<(), Invalid> {
-        one_or_more(&self.metric, &self.metrics, "metric", place)?;
-        for (place, subject) in one_or_more(&self.subject, &self.subjects, "subject", place)? {
-            subjects.subject(subject, &place)?;
-        }
+        let metrics = one_or_more(&self.metric, &self.metrics, "metric", place)?;
+        let own = one_or_more(&self.subject, &self.subjects, "subject", place)?;
+        subjects.check_all(&metrics, &own, false)?;
         for (key, name) in [("rows", &self.rows), ("columns", &self.columns)] {
             subjects.axis(name, &["metric", "subject"], &format!("{place}.{key}"))?;
         }
         subjects.points(&mut self.points, place)?;
-        subjects.ratio(&mut self.ratio_to, &self.points, place)
+        let (metrics, own) = (names(&metrics), names(&own));
+        subjects.ratio(&mut self.ratio_to, &self.points, &metrics, &own, place)
     }
+}
+
+/// Names without their places.
+fn names<'a>(placed: &[(String, &'a str)]) -> Vec<&'a str> {
+    placed.iter().map(|(_, name)| *name).collect()
 }
 
 impl Plot {
@@ -376,12 +423,9 @@ impl Plot {
                 unknown_name("flow with a [[trace]]", flow, &subjects.traced)
             });
         }
-        require(self.metric.is_some(), place, || {
-            "the key `metric` is missing".to_owned()
-        })?;
-        for (place, subject) in one_or_more(&self.subject, &self.subjects, "subject", place)? {
-            subjects.subject(subject, &place)?;
-        }
+        let metrics = one_or_more(&self.metric, &None, "metric", place)?;
+        let own = one_or_more(&self.subject, &self.subjects, "subject", place)?;
+        subjects.check_all(&metrics, &own, self.kind == PlotKind::Time)?;
         let lines = self.lines.as_deref().unwrap_or(RUN_AXIS);
         subjects.axis(lines, &["subject"], &at("lines"))?;
         match (&self.kind, &self.x) {
@@ -396,6 +440,7 @@ impl Plot {
                 ));
             }
         }
-        subjects.ratio(&mut self.ratio_to, &self.points, place)
+        let (metrics, own) = (names(&metrics), names(&own));
+        subjects.ratio(&mut self.ratio_to, &self.points, &metrics, &own, place)
     }
 }

@@ -9,6 +9,7 @@ pub mod controller;
 mod document;
 mod error;
 mod file;
+pub mod metric;
 pub mod network;
 mod setup;
 pub mod traffic;
@@ -121,6 +122,12 @@ impl Experiment {
                 })
             }
         }
+    }
+
+    /// Whether it has a table `[fast]`.
+    #[must_use]
+    pub fn has_fast(&self) -> bool {
+        self.fast != Fast::default()
     }
 
     /// What the table `[fast]` leaves of it.

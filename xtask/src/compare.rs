@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +13,7 @@ use gallop_sim::experiment::controller;
 use gallop_sim::units::{Buffer, LinkRate, Rate, Span};
 
 use crate::experiment::{self, Preset};
+use crate::job::{self, Steps};
 use crate::{process, setup};
 
 /// Compare congestion controllers over one simulated path
@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let comparison = plan(&root, arguments)?;
     comparison.validate().map_err(named_by_flag)?;
     if let Some(json) = &arguments.json {
-        check_json(json)?;
+        job::check_json(json)?;
     }
 
     let out = arguments
@@ -95,21 +95,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = out.join(comparison::FILE_NAME);
     comparison.write(&plan)?;
 
-    step(1, "Tools");
+    let mut steps = Steps::of(4);
+    steps.next("Tools");
     setup::build_tools()?;
     let python = setup::python(&root, &target)?;
-    step(2, "Simulator");
-    process::run(process::cargo().current_dir(&root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "gallop-sim",
-    ]))?;
-    step(3, "Simulations");
-    let simulator = target.join("release").join("gallop-sim");
+    steps.next("Simulator");
+    let simulator = job::simulator(&root, &target)?;
+    steps.next("Simulations");
     process::run(Command::new(simulator).arg("run").arg(&plan))?;
-    step(4, "Report");
+    steps.next("Report");
     let mut report = Command::new(&python);
     report.args(["-m", "qlog_analysis", "report"]).arg(&out);
     if let Some(json) = &arguments.json {
@@ -133,10 +127,6 @@ fn named_by_flag(invalid: Invalid) -> anyhow::Error {
         _ => return invalid.into(),
     };
     anyhow!("{flag}: {}", invalid.problem)
-}
-
-fn step(number: usize, what: &str) {
-    eprintln!("[{number}/4] {what}");
 }
 
 /// What to run, as the preset and the flags have it.
@@ -274,28 +264,6 @@ fn command() -> Result<String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let quoted = shlex::try_join(arguments.iter().map(String::as_str))?;
     Ok(format!("cargo xtask {quoted}"))
-}
-
-/// Finds out before hours of work whether the results can be written.
-fn check_json(json: &Path) -> Result<()> {
-    let folder = match json.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    ensure!(
-        !json.is_dir(),
-        "--json {}: that is a folder, give a file",
-        json.display()
-    );
-    ensure!(
-        folder.is_dir(),
-        "--json {}: there is no folder {}",
-        json.display(),
-        folder.display()
-    );
-    tempfile::NamedTempFile::new_in(folder)
-        .and_then(|mut file| file.write_all(b""))
-        .with_context(|| format!("--json {}: cannot write there", json.display()))
 }
 
 /// An empty folder, or one whose earlier comparison is replaced.

@@ -2,6 +2,8 @@
 
 mod compare;
 mod experiment;
+mod job;
+mod papers;
 mod process;
 mod quiche_tests;
 mod setup;
@@ -24,6 +26,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(Box<compare::Arguments>),
+    Papers(papers::Arguments),
     Test(test::Arguments),
     QuicheTests(quiche_tests::Arguments),
 }
@@ -31,6 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Papers(arguments) => papers::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::QuicheTests(arguments) => quiche_tests::run(&arguments),
     };

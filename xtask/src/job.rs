@@ -1,0 +1,69 @@
+//! What the commands that simulate and report have in common.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process;
+
+/// Says which step of how many begins.
+pub struct Steps {
+    done: usize,
+    of: usize,
+}
+
+impl Steps {
+    /// A job of so many steps.
+    pub fn of(of: usize) -> Steps {
+        Steps { done: 0, of }
+    }
+
+    /// Begins the next one.
+    pub fn next(&mut self, what: &str) {
+        self.done += 1;
+        eprintln!("[{}/{}] {what}", self.done, self.of);
+    }
+}
+
+/// Builds the simulator; gives the program.
+///
+/// # Errors
+///
+/// It cannot be built.
+pub fn simulator(root: &Path, target: &Path) -> Result<PathBuf> {
+    process::run(process::cargo().current_dir(root).args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "gallop-sim",
+    ]))?;
+    Ok(target.join("release").join("gallop-sim"))
+}
+
+/// Finds out before hours of work whether the results can be written.
+///
+/// # Errors
+///
+/// They cannot; the error names the flag and the file.
+pub fn check_json(json: &Path) -> Result<()> {
+    let folder = match json.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    ensure!(
+        !json.is_dir(),
+        "--json {}: that is a folder, give a file",
+        json.display()
+    );
+    ensure!(
+        folder.is_dir(),
+        "--json {}: there is no folder {}",
+        json.display(),
+        folder.display()
+    );
+    tempfile::NamedTempFile::new_in(folder)
+        .and_then(|mut file| file.write_all(b""))
+        .with_context(|| format!("--json {}: cannot write there", json.display()))
+}

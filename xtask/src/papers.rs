@@ -1,0 +1,258 @@
+//! `cargo xtask papers`: the experiments of the papers, and a report of paper against measured.
+
+use std::fs;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use gallop_sim::experiment::Experiment;
+
+use crate::job::{self, Steps};
+use crate::{experiment, process, setup};
+
+/// Run the experiments of the papers and report paper against measured
+///
+/// Each experiment is a file in experiments/. Its runs are real quiche connections over simulated
+/// networks, on all cores; what was interrupted goes on where it stopped. The report holds the
+/// papers' claims against what was measured: report.html, papers.json and papers.md.
+///
+/// The exit code is 0 when all runs finished, also if claims are not reproduced: the report says
+/// which. It is 1 when a file is wrong, a run failed or a step did.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask papers
+  cargo xtask papers --list
+  cargo xtask papers 001-fairness 003-fig4 --json papers.json
+  cargo xtask papers --fast
+  cargo xtask papers --shard 2/4 --out shard-2")]
+pub struct Arguments {
+    /// Experiments by name, the file in experiments/ without .toml [default: all that show
+    /// something]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Name the experiments, with their titles, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Only the points and seeds of each experiment that its [fast] names, for a first look
+    #[arg(long)]
+    fast: bool,
+    /// As many seeds at each point, in place of the experiment's
+    #[arg(long, value_name = "N")]
+    seeds: Option<NonZeroU64>,
+    /// Also write the outcome of the claims to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to write results and report [default: target/papers, with --fast target/papers-fast]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The K-th of N equal parts of the runs, for several machines; makes no report
+    #[arg(long, value_name = "K/N", conflicts_with = "json")]
+    shard: Option<String>,
+    /// Simulations at a time; as many as there are cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// An experiment is unknown or wrong, a tool is missing, a run failed, or a step did.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = crate::root()?;
+    let target = crate::target(&root);
+    let shown = shown(&root)?;
+    if arguments.list {
+        for experiment in &shown {
+            println!("{:24} {}", experiment.name, experiment.title);
+        }
+        return Ok(());
+    }
+    let chosen = chosen(&shown, &arguments.names)?;
+    if let Some(json) = &arguments.json {
+        job::check_json(json)?;
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        target.join(match arguments.fast {
+            true => "papers-fast",
+            false => "papers",
+        })
+    });
+    fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
+
+    let mut steps = Steps::of(match arguments.shard {
+        None => 4,
+        Some(_) => 3,
+    });
+    steps.next("Tools");
+    setup::build_tools()?;
+    let python = setup::python(&root, &target)?;
+    steps.next("Simulator");
+    let simulator = job::simulator(&root, &target)?;
+    let files = chosen.iter().map(|experiment| &experiment.path);
+    steps.next("Experiments");
+    let swept = process::run(
+        Command::new(simulator)
+            .arg("sweep")
+            .args(files)
+            .arg("--out")
+            .arg(&out)
+            .args(sweep_flags(arguments)),
+    );
+    if arguments.shard.is_some() {
+        return swept;
+    }
+    // What did finish is reported, whatever failed.
+    steps.next("Report");
+    let there = shown
+        .iter()
+        .map(|experiment| &experiment.name)
+        .filter(|name| out.join(name).join("experiment.json").is_file());
+    let mut report = Command::new(&python);
+    report
+        .args(["-m", "qlog_analysis", "papers"])
+        .arg(&out)
+        .args(there);
+    if let Some(json) = &arguments.json {
+        report.arg("--json").arg(json);
+    }
+    let reported = process::run(&mut report);
+    swept.and(reported)
+}
+
+/// The experiments that show something, by name.
+fn shown(root: &Path) -> Result<Vec<Experiment>> {
+    let mut shown = Vec::new();
+    for name in experiment::names(root)? {
+        let path = root.join("experiments").join(format!("{name}.toml"));
+        let experiment = Experiment::read(&path)?;
+        let empty = experiment.claims.is_empty()
+            && experiment.tables.is_empty()
+            && experiment.plots.is_empty();
+        if !empty {
+            shown.push(experiment);
+        }
+    }
+    ensure!(
+        !shown.is_empty(),
+        "no file in experiments/ has a claim, a table or a plot"
+    );
+    Ok(shown)
+}
+
+/// Those of the names, or all without.
+fn chosen<'a>(shown: &'a [Experiment], names: &[String]) -> Result<Vec<&'a Experiment>> {
+    if names.is_empty() {
+        return Ok(shown.iter().collect());
+    }
+    let mut chosen: Vec<&Experiment> = Vec::new();
+    for name in names {
+        let Some(experiment) = shown.iter().find(|experiment| experiment.name == *name) else {
+            let known: Vec<&str> = shown.iter().map(|known| known.name.as_str()).collect();
+            bail!(
+                "there is no experiment `{name}` that shows something: there are {}",
+                known.join(", ")
+            );
+        };
+        ensure!(
+            chosen.iter().all(|other| other.name != *name),
+            "experiment `{name}` is given twice"
+        );
+        chosen.push(experiment);
+    }
+    Ok(chosen)
+}
+
+/// What of our flags is for the simulator.
+fn sweep_flags(arguments: &Arguments) -> Vec<String> {
+    let mut flags = Vec::new();
+    if arguments.fast {
+        flags.push("--fast".to_owned());
+    }
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            flags.extend([name.to_owned(), value]);
+        }
+    };
+    add("--seeds", arguments.seeds.map(|seeds| seeds.to_string()));
+    add("--shard", arguments.shard.clone());
+    add(
+        "--threads",
+        arguments.threads.map(|threads| threads.to_string()),
+    );
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parsed(line: &str) -> Result<Arguments> {
+        let words = std::iter::once("papers").chain(line.split_whitespace());
+        Ok(Line::try_parse_from(words)?.arguments)
+    }
+
+    fn sound(name: &str) -> Experiment {
+        let text = "\
+title = \"Sound\"
+duration = \"1s\"
+[[run]]
+id = \"vegas\"
+cc = \"vegas\"
+[dumbbell]
+rate = \"10mbit\"
+rtt = \"40ms\"
+queue = \"20p\"
+[[flow]]
+name = \"f\"
+";
+        Experiment::parse(name, PathBuf::from(name), text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn flags_go_to_the_simulator() {
+        let arguments = parsed("a b --fast --seeds 3 --shard 1/2 --threads 4").unwrap();
+        assert_eq!(
+            sweep_flags(&arguments).join(" "),
+            "--fast --seeds 3 --shard 1/2 --threads 4"
+        );
+        assert_eq!(arguments.names, ["a", "b"]);
+        assert!(sweep_flags(&parsed("").unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_part_of_the_runs_makes_no_claims() {
+        assert!(parsed("--shard 1/2 --json x.json").is_err());
+    }
+
+    #[test]
+    fn experiments_are_chosen_by_name() {
+        let shown = [sound("a"), sound("b")];
+        let names = |names: &[&str]| -> Result<String> {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let chosen = chosen(&shown, &names)?;
+            let chosen: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
+            Ok(chosen.join(" "))
+        };
+        assert_eq!(names(&[]).unwrap(), "a b");
+        assert_eq!(names(&["b", "a"]).unwrap(), "b a");
+        assert_eq!(
+            names(&["c"]).unwrap_err().to_string(),
+            "there is no experiment `c` that shows something: there are a, b"
+        );
+        assert_eq!(
+            names(&["a", "a"]).unwrap_err().to_string(),
+            "experiment `a` is given twice"
+        );
+    }
+}

@@ -12,7 +12,7 @@ from synthetic_papers import Lab, both, claim, fairness
 
 from qlog_analysis.cli import main
 from qlog_analysis.definitions import BUILT_IN, NOTHING
-from qlog_analysis.papers import tables
+from qlog_analysis.papers import charts, tables
 from qlog_analysis.papers.measured import Measured, read_measured
 from qlog_analysis.papers.model import read_experiment
 from qlog_analysis.papers.quantities import metric_of, show
@@ -157,6 +157,46 @@ def test_the_best_is_found_by_column_too(tmp_path: Path) -> None:
     out = measured(lab, tmp_path)
     table = tables.fill(out.experiment.tables[0], out)
     assert [[cell.best for cell in cells] for _, cells in table.rows] == [[True] * 3, [False] * 3]
+
+
+def test_what_the_intervals_do_not_set_apart_is_best_too(tmp_path: Path) -> None:
+    lab = Lab("001-close", {"run": ["a", "b", "c"]})
+    value = {"a": 10.0, "b": 9.5, "c": 1.0}
+    lab.measure("run", "jain", lambda axes, seed: value[axes["run"]] + seed)
+    lab.measure("run", "utilisation", lambda axes, seed: value[axes["run"]] / 1e6 + seed)
+    lab.content["tables"] = [
+        {
+            "title": "Close",
+            "metrics": ["jain", "utilisation"],
+            "subject": "run",
+            "rows": "metric",
+            "columns": "run",
+        }
+    ]
+    out = measured(lab, tmp_path)
+    table = tables.fill(out.experiment.tables[0], out)
+    bests = [[cell.best for cell in cells] for _, cells in table.rows]
+    assert bests == [[True, True, False], [False, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [
+        (["1ms", "0.2s"], "x (s)"),
+        (["4p", "10p"], "x (packets)"),
+        (["1.5mbit", "5mbit"], "x (bit/s)"),
+        (["187.5pps"], "x (packets/s)"),
+        (["5kb", "1e3b"], "x (bytes)"),
+        (["0.5", "1e-3"], "x"),
+    ],
+)
+def test_axes_have_units(tmp_path: Path, values: list[str], label: str) -> None:
+    lab = Lab("001-axis", {"x": values, "run": ["a"]})
+    lab.measure("run", "jain", lambda _, seed: float(seed))
+    plot = {"title": "P", "kind": "axis", "metric": "jain", "subject": "run", "x": "x"}
+    lab.content["plots"] = [plot]
+    out = measured(lab, tmp_path)
+    assert f">{label}</text>" in charts.fill(out.experiment.plots[0], out).drawing
 
 
 def test_a_cell_without_a_number_says_why(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The plots of an experiment, filled with what was measured."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,13 +53,21 @@ def fill(plot: Plot, measured: Measured) -> ChartView:
     )
 
 
+# What the numbers of an axis are in, by the unit that its texts have.
+_BASE_UNITS = {
+    "p": "packets",
+    "pps": "packets/s",
+    **dict.fromkeys(("s", "ms", "us", "ns"), "s"),
+    **dict.fromkeys(("bit", "kbit", "mbit", "gbit"), "bit/s"),
+    **dict.fromkeys(("b", "kb", "mb", "gb"), "bytes"),
+}
+
+
 def _axis_label(axis: str, measured: Measured) -> str:
-    """An axis with the unit its texts have, all in base units."""
+    """An axis with the unit that its numbers have."""
     texts = measured.experiment.axes.get(axis, ())
-    units = {text.lstrip("0123456789.e-+ ") for text in texts}
-    base = {"ms": "s", "us": "s", "s": "s", "p": "packets"}
-    names = {base.get(unit, "bit/s" if unit.endswith("bit") else "") for unit in units}
-    unit = names.pop() if len(names) == 1 else ""
+    units = {_BASE_UNITS.get(re.sub(r"^[-+.\d]+(e[-+]?\d+)?", "", text), "") for text in texts}
+    unit = units.pop() if len(units) == 1 else ""
     return f"{axis} ({unit})" if unit else axis
 
 

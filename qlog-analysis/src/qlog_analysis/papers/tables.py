@@ -9,6 +9,7 @@ from qlog_analysis.papers.estimates import Estimate, estimate
 from qlog_analysis.papers.measured import Measured, Missing
 from qlog_analysis.papers.model import RUN_AXIS, Override, Quantity, Table, Where
 from qlog_analysis.papers.quantities import half_width, metric_of, show, show_half, subject_of
+from qlog_analysis.papers.statistics import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,30 @@ def _best(
     of_lines = list(zip(*metrics, strict=True)) if by_column else metrics
     out = []
     for line, of_line in zip(lines, of_lines, strict=True):
-        values = [None if isinstance(value, Missing) else value.value for value in line]
-        top = best(of_line[0], list(values)) if len(set(of_line)) == 1 else None
-        out.append([top is not None and value == top for value in values])
+        out.append(_best_of(line, of_line[0]) if len(set(of_line)) == 1 else [False] * len(line))
     return [list(row) for row in zip(*out, strict=True)] if by_column else out
+
+
+def _best_of(line: Sequence[Estimate], metric: Metric) -> list[bool]:
+    """The best and those whose intervals do not set them apart from it; none if that is all."""
+    found = [value for value in line if not isinstance(value, Missing)]
+    top = best(metric, [value.value for value in found])
+    if top is None:
+        return [False] * len(line)
+    winner = next(value for value in found if value.value == top)
+    out = [not isinstance(value, Missing) and _overlap(value, winner) for value in line]
+    return [False] * len(line) if sum(out) == len(found) else out
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    ends = [
+        (
+            each.value if each.low is None else each.low,
+            each.value if each.high is None else each.high,
+        )
+        for each in (one, other)
+    ]
+    return max(low for low, _ in ends) <= min(high for _, high in ends)
 
 
 def _cell(value: Estimate, scale: float, is_best: bool) -> Cell:

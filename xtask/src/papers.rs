@@ -1,11 +1,12 @@
 //! `cargo xtask papers`: the experiments of the papers, and a report of paper against measured.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use gallop_sim::experiment::Experiment;
 
@@ -25,7 +26,7 @@ use crate::{experiment, process, setup};
 Examples:
   cargo xtask papers
   cargo xtask papers --list
-  cargo xtask papers 001-fairness 003-fig4 --json papers.json
+  cargo xtask papers 001-rtt-fairness 003-fig4 --json papers.json
   cargo xtask papers --fast
   cargo xtask papers --shard 2/4 --out shard-2")]
 pub struct Arguments {
@@ -64,14 +65,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root()?;
     let target = crate::target(&root);
-    let shown = shown(&root)?;
+    let chosen = experiments(&root, &arguments.names)?;
     if arguments.list {
-        for experiment in &shown {
+        for experiment in &chosen {
             println!("{:24} {}", experiment.name, experiment.title);
         }
         return Ok(());
     }
-    let chosen = chosen(&shown, &arguments.names)?;
     if let Some(json) = &arguments.json {
         job::check_json(json)?;
     }
@@ -107,9 +107,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // What did finish is reported, whatever failed.
     steps.next("Report");
-    let there = shown
+    let known = experiment::names(&root)?;
+    let there = known
         .iter()
-        .map(|experiment| &experiment.name)
         .filter(|name| out.join(name).join("experiment.json").is_file());
     let mut report = Command::new(&python);
     report
@@ -123,47 +123,33 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     swept.and(reported)
 }
 
-/// The experiments that show something, by name.
-fn shown(root: &Path) -> Result<Vec<Experiment>> {
-    let mut shown = Vec::new();
-    for name in experiment::names(root)? {
-        let path = root.join("experiments").join(format!("{name}.toml"));
-        let experiment = Experiment::read(&path)?;
-        let empty = experiment.claims.is_empty()
-            && experiment.tables.is_empty()
-            && experiment.plots.is_empty();
-        if !empty {
-            shown.push(experiment);
-        }
+/// The experiments of these names, or all that show something.
+fn experiments(root: &Path, names: &[String]) -> Result<Vec<Experiment>> {
+    let known = experiment::names(root)?;
+    let mut seen = BTreeSet::new();
+    for name in names {
+        ensure!(
+            known.contains(name),
+            "there is no experiment `{name}`: there are {}",
+            known.join(", ")
+        );
+        ensure!(seen.insert(name), "experiment `{name}` is given twice");
     }
-    ensure!(
-        !shown.is_empty(),
-        "no file in experiments/ has a claim, a table or a plot"
-    );
-    Ok(shown)
+    let read = |name: &String| {
+        let path = root.join("experiments").join(format!("{name}.toml"));
+        Ok(Experiment::read(&path)?)
+    };
+    if !names.is_empty() {
+        return names.iter().map(read).collect();
+    }
+    let mut all = known.iter().map(read).collect::<Result<Vec<_>>>()?;
+    all.retain(shows_something);
+    Ok(all)
 }
 
-/// Those of the names, or all without.
-fn chosen<'a>(shown: &'a [Experiment], names: &[String]) -> Result<Vec<&'a Experiment>> {
-    if names.is_empty() {
-        return Ok(shown.iter().collect());
-    }
-    let mut chosen: Vec<&Experiment> = Vec::new();
-    for name in names {
-        let Some(experiment) = shown.iter().find(|experiment| experiment.name == *name) else {
-            let known: Vec<&str> = shown.iter().map(|known| known.name.as_str()).collect();
-            bail!(
-                "there is no experiment `{name}` that shows something: there are {}",
-                known.join(", ")
-            );
-        };
-        ensure!(
-            chosen.iter().all(|other| other.name != *name),
-            "experiment `{name}` is given twice"
-        );
-        chosen.push(experiment);
-    }
-    Ok(chosen)
+/// Whether a report would have anything to say of an experiment.
+fn shows_something(experiment: &Experiment) -> bool {
+    !(experiment.claims.is_empty() && experiment.tables.is_empty() && experiment.plots.is_empty())
 }
 
 /// What of our flags is for the simulator.
@@ -202,23 +188,6 @@ mod tests {
         Ok(Line::try_parse_from(words)?.arguments)
     }
 
-    fn sound(name: &str) -> Experiment {
-        let text = "\
-title = \"Sound\"
-duration = \"1s\"
-[[run]]
-id = \"vegas\"
-cc = \"vegas\"
-[dumbbell]
-rate = \"10mbit\"
-rtt = \"40ms\"
-queue = \"20p\"
-[[flow]]
-name = \"f\"
-";
-        Experiment::parse(name, PathBuf::from(name), text.to_owned()).unwrap()
-    }
-
     #[test]
     fn flags_go_to_the_simulator() {
         let arguments = parsed("a b --fast --seeds 3 --shard 1/2 --threads 4").unwrap();
@@ -237,22 +206,21 @@ name = \"f\"
 
     #[test]
     fn experiments_are_chosen_by_name() {
-        let shown = [sound("a"), sound("b")];
+        let root = crate::root().unwrap();
         let names = |names: &[&str]| -> Result<String> {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            let chosen = chosen(&shown, &names)?;
+            let chosen = experiments(&root, &names)?;
             let chosen: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
             Ok(chosen.join(" "))
         };
-        assert_eq!(names(&[]).unwrap(), "a b");
-        assert_eq!(names(&["b", "a"]).unwrap(), "b a");
-        assert_eq!(
-            names(&["c"]).unwrap_err().to_string(),
-            "there is no experiment `c` that shows something: there are a, b"
+        assert_eq!(names(&["001-red", "001-loss"]).unwrap(), "001-red 001-loss");
+        let unknown = names(&["001-read"]).unwrap_err().to_string();
+        assert!(
+            unknown.starts_with("there is no experiment `001-read`: there are 001-alpha-beta,")
         );
         assert_eq!(
-            names(&["a", "a"]).unwrap_err().to_string(),
-            "experiment `a` is given twice"
+            names(&["001-red", "001-red"]).unwrap_err().to_string(),
+            "experiment `001-red` is given twice"
         );
     }
 }

@@ -8,8 +8,8 @@ _AS_SHIPPED = "quiche's, as shipped"
 
 # Baselines of this project, so that quiche's own are not the only measure.
 _BASELINES = {
-    "cubic-rfc9438": "cubic-rfc9438 is this project's: CUBIC as RFC 9438 has it, with HyStart++, in "
-    "whole packets, without pacing.",
+    "cubic-rfc9438": "cubic-rfc9438 is this project's: CUBIC as RFC 9438 has it, with HyStart++, "
+    "in whole packets, without pacing.",
     "reno-whole": "reno-whole is this project's: NewReno as RFC 9002 has it, in whole packets, "
     "without pacing.",
 }

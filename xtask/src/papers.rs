@@ -107,9 +107,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // What did finish is reported, whatever failed.
     steps.next("Report");
-    let known = experiment::names(&root)?;
-    let there = known
+    let files = experiment::files(&root)?;
+    let there = files
         .iter()
+        .filter_map(|file| name_of(file))
         .filter(|name| out.join(name).join("experiment.json").is_file());
     let mut report = Command::new(&python);
     report
@@ -125,26 +126,34 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// The experiments of these names, or all that show something.
 fn experiments(root: &Path, names: &[String]) -> Result<Vec<Experiment>> {
-    let known = experiment::names(root)?;
+    let files = experiment::files(root)?;
+    if names.is_empty() {
+        let mut all = read(files.iter())?;
+        all.retain(shows_something);
+        return Ok(all);
+    }
     let mut seen = BTreeSet::new();
+    let mut chosen = Vec::new();
     for name in names {
-        ensure!(
-            known.contains(name),
-            "there is no experiment `{name}`: there are {}",
-            known.join(", ")
-        );
+        let file = files.iter().find(|file| name_of(file) == Some(name));
+        chosen.push(file.with_context(|| {
+            let known: Vec<&str> = files.iter().filter_map(|file| name_of(file)).collect();
+            format!(
+                "there is no experiment `{name}`: there are {}",
+                known.join(", ")
+            )
+        })?);
         ensure!(seen.insert(name), "experiment `{name}` is given twice");
     }
-    let read = |name: &String| {
-        let path = root.join("experiments").join(format!("{name}.toml"));
-        Ok(Experiment::read(&path)?)
-    };
-    if !names.is_empty() {
-        return names.iter().map(read).collect();
-    }
-    let mut all = known.iter().map(read).collect::<Result<Vec<_>>>()?;
-    all.retain(shows_something);
-    Ok(all)
+    read(chosen.into_iter())
+}
+
+fn read<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Experiment>> {
+    files.map(|file| Ok(Experiment::read(file)?)).collect()
+}
+
+fn name_of(file: &Path) -> Option<&str> {
+    file.file_stem()?.to_str()
 }
 
 /// Whether a report would have anything to say of an experiment.

@@ -138,7 +138,7 @@ def test_a_run_that_is_missing_is_no_number(tmp_path: Path) -> None:
         claim("001/later", "received_packets", "flow/long", {"x": "22ms", "run": "reno"}),
     ]
     out = outcome(tmp_path, lab)
-    assert set(statuses(out).values()) == {"not measured"}
+    assert set(statuses(out).values()) == {"not measured", "not run"}
     reasons = [v.measured.reason for v in out.verdicts if isinstance(v.measured, Missing)]
     assert reasons == [
         "1 of 3 runs failed: flow `long` made no progress for 60 s",

@@ -12,12 +12,13 @@ from synthetic_papers import Lab, both, claim, fairness
 
 from qlog_analysis.cli import main
 from qlog_analysis.definitions import BUILT_IN, NOTHING
-from qlog_analysis.papers import charts, tables
+from qlog_analysis.papers import charts, report, tables
 from qlog_analysis.papers.measured import Measured, read_measured
 from qlog_analysis.papers.model import read_experiment
 from qlog_analysis.papers.quantities import metric_of, show
 from qlog_analysis.papers.statistics import Interval
 from qlog_analysis.papers.svg import Chart, Line, Point, draw
+from qlog_analysis.papers.verdicts import read_outcomes
 
 
 def buffers() -> Lab:
@@ -218,6 +219,17 @@ def test_points_that_were_not_asked_for_are_left_out(tmp_path: Path) -> None:
     out = measured(lab, tmp_path)
     assert [heading.text for heading, _ in tables.fill(out.experiment.tables[0], out).rows] == [
         "13ms"
+    ]
+    (outcome,) = read_outcomes(tmp_path)
+    assert [verdict.status for verdict in outcome.verdicts] == [
+        "reproduced",
+        "not run",
+        "not reproduced",
+    ]
+    assert report.summary([outcome]).splitlines() == [
+        "1 of 2 robust claims are reproduced, and of all 2 claims 1.",
+        "  not reproduced: 001/no (Claim 001/no)",
+        "1 more claims are about points that were not run, and are not counted.",
     ]
 
 

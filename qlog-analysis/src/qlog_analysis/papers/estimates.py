@@ -1,7 +1,7 @@
 """From samples to the number that a claim, a cell or a point of a plot is about."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qlog_analysis.papers.measured import Measured, Missing, Samples
 from qlog_analysis.papers.model import Across, Claim, Override, Quantity
@@ -65,7 +65,7 @@ def _total(measured: Measured, quantity: Quantity, across: Across) -> Samples | 
             return _at(measured, point, samples) if len(points) > 1 else samples
         each.append(samples)
     if not each:
-        return Missing("not run")
+        return Missing("not run", run=False)
     weight = 1 / len(each) if across == "mean" else 1.0
     return {seed: sum(samples[seed] for samples in each) * weight for seed in each[0]}
 
@@ -86,12 +86,12 @@ def _each(
         if isinstance(value, Missing):
             return _at(measured, point, value)
         out.append((point, value))
-    return out or Missing("not run")
+    return out or Missing("not run", run=False)
 
 
 def _at(measured: Measured, point: int, missing: Missing) -> Missing:
     where = measured.where(point)
-    return Missing(f"{missing.reason} (at {where})") if where else missing
+    return replace(missing, reason=f"{missing.reason} (at {where})") if where else missing
 
 
 def _crossing_on(

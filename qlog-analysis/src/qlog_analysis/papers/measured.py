@@ -39,9 +39,10 @@ _SERIES_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no number."""
+    """Why there is no number; `run` is false where nothing was to be run that would give it."""
 
     reason: str
+    run: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ class Measured:
             return Missing(f"{_of(failed, runs)} failed: {self.failed[failed[0]]}")
         absent = [run for run in runs if run not in self.ran]
         if absent:
-            return Missing("not run" if absent == runs else f"{_of(absent, runs)} not run")
+            if absent == runs:
+                return Missing("not run", run=False)
+            return Missing(f"{_of(absent, runs)} not run")
         if not known:
             return Missing("not measured")
         absent = [run for run in runs if run not in known]

@@ -28,7 +28,7 @@ _PACKETS = (
 
 def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None) -> str:
     """The report as one page; `on_each` is told of each experiment that is drawn."""
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    verdicts = _were_run(outcomes)
     robust = [verdict for verdict in verdicts if verdict.claim.robust]
     others = [verdict for verdict in verdicts if not verdict.claim.robust]
     experiments = []
@@ -47,6 +47,7 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
             robust=len(robust),
             robust_reproduced=_reproduced(robust),
             failures=_failures(outcomes),
+            not_run=_not_run(outcomes),
             open=[
                 ("Robust claims that are not reproduced", _open(robust)),
                 ("Other claims that are not reproduced", _open(others)),
@@ -66,8 +67,8 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """A table of claims for each paper."""
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
-    parts = [_tally(verdicts)]
+    verdicts = _were_run(outcomes)
+    parts = [" ".join(filter(None, (_tally(verdicts), _not_run(outcomes))))]
     for paper in sorted({verdict.paper for verdict in verdicts}):
         of_paper = [verdict for verdict in verdicts if verdict.paper == paper]
         rows = [
@@ -87,7 +88,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """The outcome in a few lines, for a terminal."""
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    verdicts = _were_run(outcomes)
     robust = [verdict for verdict in verdicts if verdict.claim.robust]
     lines = [_tally(verdicts)]
     lines += [
@@ -95,7 +96,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         for verdict in robust
         if not verdict.reproduced
     ]
-    lines += [line] if (line := _failures(outcomes)) else []
+    lines += [line for line in (_not_run(outcomes), _failures(outcomes)) if line]
     return "\n".join(lines)
 
 
@@ -130,12 +131,29 @@ def _paper(experiment: str) -> str:
     return number if number in _PAPERS else "Others"
 
 
+def _were_run(outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """The claims of which something was run: a subset of the points leaves others out."""
+    return [
+        verdict
+        for outcome in outcomes
+        for verdict in outcome.verdicts
+        if verdict.status != "not run"
+    ]
+
+
 def _reproduced(verdicts: Sequence[Verdict]) -> int:
     return sum(verdict.reproduced for verdict in verdicts)
 
 
 def _open(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
     return [claim_row(verdict) for verdict in verdicts if not verdict.reproduced]
+
+
+def _not_run(outcomes: Sequence[Outcome]) -> str:
+    count = sum(verdict.status == "not run" for outcome in outcomes for verdict in outcome.verdicts)
+    if not count:
+        return ""
+    return f"{count} more claims are about points that were not run, and are not counted."
 
 
 def _failures(outcomes: Sequence[Outcome]) -> str:

@@ -12,7 +12,7 @@ from qlog_analysis.papers.estimates import Estimate, estimate_claim
 from qlog_analysis.papers.measured import Measured, Missing, read_measured
 from qlog_analysis.papers.model import Claim, read_experiment
 
-Status = Literal["reproduced", "not reproduced", "not measured"]
+Status = Literal["reproduced", "not reproduced", "not measured", "not run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Verdict:
     def status(self) -> Status:
         """Whether the measured value lies in the interval allowed."""
         if isinstance(self.measured, Missing):
-            return "not measured"
+            return "not measured" if self.measured.run else "not run"
         claim, value = self.claim, self.measured.value
         above = claim.low is None or value >= claim.low
         below = claim.high is None or value <= claim.high

@@ -82,6 +82,8 @@ pub(crate) struct Endpoint {
     hungry: bool,
     /// When the controller lets the next packet go.
     release_at: Option<Time>,
+    /// Probe timeouts.
+    pub(crate) probe_timeouts: u64,
     /// The first time that the connection's timer expired after the last datagram
     /// came in.
     probing_since: Option<Time>,
@@ -131,6 +133,7 @@ impl Endpoint {
             sent: 0,
             hungry: true,
             release_at: None,
+            probe_timeouts: 0,
             probing_since: None,
             woken_at: None,
             armed: None,
@@ -181,7 +184,13 @@ impl Endpoint {
         let mut due = is_due(self.release_at) || is_due(self.acks.deadline());
         let timed_out = is_due(self.timeout(epoch));
         if timed_out {
+            let lost = self.connection.stats().lost;
             self.connection.on_timeout();
+            // NOTE: quiche's own count (PathStats::total_pto_count) has the timers
+            // that declare packets lost (RFC 9002 §6.1.2), too.
+            let declared_lost = self.connection.stats().lost > lost;
+            let probes = !declared_lost && !self.connection.is_draining();
+            self.probe_timeouts += u64::from(probes);
             watch(Action::TimedOut, &self.connection);
             self.probing_since.get_or_insert(now);
             due = true;

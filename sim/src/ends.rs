@@ -161,7 +161,7 @@ impl Ends {
             bytes_lost: stats.lost_bytes,
             retransmitted_bytes: stats.stream_retrans_bytes,
             received_bytes: self.received_bytes(),
-            timeouts: path.as_ref().map_or(0, |path| path.total_pto_count as u64),
+            timeouts: self.server.probe_timeouts,
             min_rtt: path.and_then(|path| path.min_rtt),
             base_rtt: base_rtt(connection),
             started: Some(self.started),

@@ -13,7 +13,7 @@
 //! | `media` | a stream that is played (004 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
 //! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): 004 §4.3 |
 //! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (000 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
-//! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`), `at-once` (1), `count` (endless) |
+//! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`) and `at-once` (1), or `interarrival`; `count` (endless) |
 //!
 //! Sizes are [`Size`]s, times [`Span`]s, rates [`LinkRate`]s. `interarrival` (but
 //! that of `tcplib`), `size` (but that of `bulk`) and `think` are random: a
@@ -218,6 +218,10 @@ pub struct RequestsSpec {
     /// From the end of an answer to the next request.
     #[serde(default)]
     pub think: Times,
+    /// From one request to the next, answered or not; in place of `think` and
+    /// `at-once`.
+    #[serde(default)]
+    pub interarrival: Option<Times>,
     /// How many requests are under way at once: each waits for its answer and
     /// thinks on its own.
     #[serde(default = "RequestsSpec::default_at_once")]
@@ -350,6 +354,14 @@ impl TrafficSpec {
             TrafficSpec::Tcplib(spec) => positive("interarrival", spec.interarrival),
             TrafficSpec::Requests(spec) => {
                 spec.size.validate(&at("size"))?;
+                if let Some(interarrival) = &spec.interarrival {
+                    interarrival.validate_positive(&at("interarrival"))?;
+                    let closed = spec.think != Times::default() || spec.at_once.get() > 1;
+                    require(!closed, &at("interarrival"), || {
+                        "requests come at their own times, or after the answers to others; leave out this, or think and at-once"
+                            .to_owned()
+                    })?;
+                }
                 let most = 60;
                 require(spec.at_once.get() <= most, &at("at-once"), || {
                     format!("it is {}; at most {most} can be under way", spec.at_once)
@@ -588,6 +600,10 @@ mod tests {
             (
                 r#"{"kind": "tcplib", "only": ["gopher"]}"#,
                 "unknown variant `gopher`",
+            ),
+            (
+                r#"{"kind": "requests", "think": "1s", "interarrival": "1s"}"#,
+                "flow[0].traffic.interarrival: requests come at their own times, or after",
             ),
             (
                 r#"{"kind": "requests", "at-once": 61}"#,

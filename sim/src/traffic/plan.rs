@@ -119,19 +119,24 @@ fn media(spec: &MediaSpec, packet_bytes: u64) -> (OnOff, Player) {
     (source, player)
 }
 
-/// Requests, one after the other or several at once.
+/// Requests: one after the other, several at once, or at their own times.
 fn requests(spec: &RequestsSpec, packet_bytes: u64, mut random: Random) -> Conversation {
-    let (size, think) = (spec.size, spec.think);
+    let (size, think, interarrival) = (spec.size, spec.think, spec.interarrival);
+    let pace = match interarrival {
+        Some(_) => Pace::Open,
+        None => Pace::Closed(spec.at_once.get()),
+    };
     let mut left = spec.count.map(|count| count.get());
     let mut first = spec.at_once.get();
     let exchanges = iter::from_fn(move || {
         if let Some(left) = &mut left {
             *left = left.checked_sub(1)?;
         }
-        // The first of each needs no thinking.
-        let wait = match first {
-            0 => think.draw(&mut random),
-            _ => Duration::ZERO,
+        let wait = match (interarrival, first) {
+            (Some(interarrival), _) => interarrival.draw(&mut random),
+            (None, 0) => think.draw(&mut random),
+            // The first of each needs no thinking.
+            (None, _) => Duration::ZERO,
         };
         first = first.saturating_sub(1);
         Some(Exchange {
@@ -140,6 +145,5 @@ fn requests(spec: &RequestsSpec, packet_bytes: u64, mut random: Random) -> Conve
             answer: Box::new(Bulk::Bytes(size.draw(&mut random, packet_bytes))),
         })
     });
-    let pace = Pace::Closed(spec.at_once.get());
     Conversation::new(exchanges, pace, spec.protocol)
 }

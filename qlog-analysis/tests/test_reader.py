@@ -88,7 +88,6 @@ def test_a_true_rtt_of_333_ms_is_kept(tmp_path: Path) -> None:
         '{"time":2,"name":"quic:packet_received","data":{"frames":[{"frame_ty',
         '{"time":2,"name":"quic:stream_data_moved","data":{"stream',
         '{"time":2,"na',
-        '{"time":1,"name":"quic:congestion_state_updated","data":{"new":"a"}},{"time":1}',
         "non\x01sense",
     ],
 )
@@ -105,6 +104,16 @@ def test_a_bad_record_is_skipped_and_counted(tmp_path: Path, bad: str) -> None:
     assert out.sent["packet_number"].to_list() == [0, 1]
     assert out.acks["last"].to_list() == [1]
     assert out.states["state"].to_list() == ["slow_start"]
+
+
+def test_an_event_with_damage_around_it_is_found(tmp_path: Path) -> None:
+    trace = TraceText()
+    state = '{"time":1,"name":"quic:congestion_state_updated","data":{"new":"a"}}'
+    trace.raw(f'{{"time":1,"na{state}}},{{"time":1}}')
+    trace.raw(state + state.replace('"a"', '"b"'))
+    out = read(tmp_path, trace)
+    assert out.states["state"].to_list() == ["a", "a", "b"]
+    assert (out.records, out.skipped) == (4, 1)
 
 
 def test_many_bad_records_among_good_ones(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ small; a document is held as a whole.
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,16 @@ def decode(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def decoded(text: str) -> Any:
-    """What a JSON text says, None if it is not JSON."""
-    try:
-        return decode(text)
-    except ValueError:
-        return None
+def values(texts: Iterable[str]) -> Iterator[Any]:
+    """What JSON texts say; None for what is not JSON, after the events that are found in it."""
+    for text in texts:
+        try:
+            yield decode(text)
+        except ValueError:
+            events, others = salvage(text)
+            yield from map(decode, events)
+            if others or not events:
+                yield None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +125,20 @@ class QlogFile:
         end = block.find(self._separator, start)
         first = block[start:] if end < 0 else block[start:end]
         record = _object(first[:_MOST_HEADER_BYTES])
-        if record.keys() & _HEADER_FIELDS and "traces" not in record:
+        alone = end < 0 or not block[end:].strip()
+        document = "traces" in record or (alone and salvage(first.decode(errors="replace"))[0])
+        if record.keys() & _HEADER_FIELDS and not document:
             self.header = record
             self._rest = b"" if end < 0 else block[end:]
             return
-        if self._separator == _LF and not _is_event(record) and self._read_document():
+        named = b'"events"' in block or b'"traces"' in block
+        if self._separator == _LF and named and not _is_event(record) and self._read_document():
             return
         # The header may be missing, or be damaged: then it is a record that cannot be read.
-        if not any(_is_event(_object(part)) for part in _sample(self._rest, self._separator)):
+        sample = self._rest[:_MOST_HEADER_BYTES]
+        if any(_is_event(_object(part)) for part in sample.split(self._separator)):
+            return
+        if not salvage(sample.decode(errors="replace"))[0] or not self._read_document():
             raise NotQlogError(f"{path}: not a qlog trace: {what_is(block)}")
 
     @property
@@ -137,11 +147,8 @@ class QlogFile:
         return self._rest[:_MOST_HEADER_BYTES].decode(errors="replace").replace(" ", "")
 
     def _read_document(self) -> bool:
-        """Reads a JSON document; false if it is none of qlog."""
-        block = self._rest
-        if not block.startswith(b"{") or b'"events"' not in block:
-            return False
-        parts = [block]
+        """Reads a JSON document; false if there are no events in it."""
+        parts = [self._rest]
         while more := self._file.read(BLOCK_BYTES):
             parts.append(more)
         self._rest = b"".join(parts)
@@ -158,7 +165,9 @@ class QlogFile:
             self.documents = list(_salvaged(text))
             header = dict(re.findall(r'"(qlog_version|qlog_format)"\s*:\s*"([^"]*)"', text[:4096]))
         self.header = {key: value for key, value in header.items() if key != "traces"}
-        return bool(self.documents)
+        if not any(document.events for document in self.documents):
+            self.documents = None
+        return self.documents is not None
 
     def lines(self) -> Iterator[Lines]:
         """The records of a sequence after the header, a block at a time."""
@@ -189,13 +198,9 @@ def _is_event(record: Mapping[str, Any]) -> bool:
     return isinstance(record.get("name"), str) and "time" in record
 
 
-def _sample(block: bytes, separator: bytes) -> list[bytes]:
-    return block[:_MOST_HEADER_BYTES].split(separator)
-
-
 def _salvaged(text: str) -> Iterator[Document]:
     """The events of a document that is damaged or cut off, each for itself."""
-    arrays = [match.end() for match in re.finditer(r'"events"\s*:\s*\[', text)]
+    arrays = [match.end() for match in re.finditer(r'"events"\s*:\s*\[', text)] or [0]
     for start, stop in zip(arrays, [*arrays[1:], len(text)], strict=True):
         before = text[max(0, start - 4096) : start]
         columns = re.findall(r'"event_fields"\s*:\s*(\[[^\[\]]*\])', before)
@@ -211,9 +216,11 @@ def _salvaged(text: str) -> Iterator[Document]:
                 unreadable += 1
             try:
                 event, at = _DECODER.raw_decode(text, match.start())
-                events.append(event)
             except (ValueError, RecursionError):
                 at = match.start() + 1
+                continue
+            if isinstance(event, list) or _is_event(event):
+                events.append(event)
         tail = text[at:stop].lstrip()
         ended = tail.startswith("]")
         if not ended and tail.strip(" \t\r\n,"):
@@ -222,11 +229,30 @@ def _salvaged(text: str) -> Iterator[Document]:
         yield Document(trace, list(rows(trace)), unreadable, cut_off=not ended)
 
 
+def salvage(text: str) -> tuple[list[str], bool]:
+    """The events in a text that is no JSON, or two, and whether there is anything else in it.
+
+    Where a separator is lost or a record is cut off, the next one follows on the same line.
+    """
+    events = []
+    at = 0
+    rest = ""
+    for match in _EVENT_START.finditer(text):
+        if match.start() < at:
+            continue
+        try:
+            event, end = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and _is_event(event):
+            events.append(text[match.start() : end])
+            rest += text[at : match.start()]
+            at = end
+    return events, bool((rest + text[at:]).strip(" \t\r\n\x1e"))
+
+
 def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
     """The records of a block, and the number of those that are not UTF-8."""
-    if separator == _RS:
-        # Where an RS was lost, the LF before it still ends a record.
-        block = block.replace(b"}\n{", b"}\x1e{")
     undecodable = 0
     try:
         lines = _as_lines(block, separator)
@@ -238,6 +264,10 @@ def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
                 good.append(record)
             except UnicodeDecodeError:
                 undecodable += 1
+                events, _ = salvage(record.decode(errors="replace"))
+                good += [
+                    event.encode() for event in events if "\N{REPLACEMENT CHARACTER}" not in event
+                ]
         lines = _as_lines(separator.join(good), separator)
     return lines.filter(lines.str.strip_chars() != ""), undecodable
 

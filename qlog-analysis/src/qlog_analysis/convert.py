@@ -15,7 +15,7 @@ from typing import Any, Literal, TextIO
 
 import polars as pl
 
-from qlog_analysis.container import QlogFile, decoded
+from qlog_analysis.container import QlogFile, values
 from qlog_analysis.dialects import (
     CONVERTED,
     METRICS,
@@ -197,7 +197,7 @@ class _Source:
         if self._file.documents is None:
             for lines in self._file.lines():
                 self.skipped += lines.undecodable
-                yield from map(decoded, lines.texts)
+                yield from values(lines.texts)
         else:
             for document in self._file.documents:
                 self.skipped += document.unreadable

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from qlog_analysis.container import Document, QlogFile, decoded, looks_whole
+from qlog_analysis.container import Document, QlogFile, looks_whole, salvage, values
 from qlog_analysis.dialects import (
     CANONICAL,
     CONVERTED,
@@ -247,16 +247,40 @@ class _Tables:
         self._kinds = kinds
         self._parts = [[_no_rows(kind)] for kind in kinds]
 
-    def add(self, lines: pl.Series) -> tuple[int, pl.Series]:
-        """Takes records; gives the number of those that were bad, and those of no kind."""
+    def add(self, lines: pl.Series) -> tuple[int, int]:
+        """Takes records; gives the number of events in them, and of those that were bad."""
+        whole = looks_whole(lines)
+        parts, bad, failed = self._decode(lines.filter(whole))
+        failed += lines.filter(~whole).to_list()
+        records = len(lines)
+        if failed:
+            found = [salvage(text) for text in failed]
+            events = pl.Series([event for some, _ in found for event in some], dtype=pl.String)
+            others = sum(rest or not some for some, rest in found)
+            records += len(events) + others - len(failed)
+            more, bad_events, failed_events = self._decode(events)
+            bad += others + bad_events + len(failed_events)
+            parts = [
+                pl.concat((one, two)).sort("time_ms", maintain_order=True) if len(two) else one
+                for one, two in zip(parts, more, strict=True)
+            ]
+        for table, part in zip(self._parts, parts, strict=True):
+            table.append(part)
+        return records, bad
+
+    def _decode(self, lines: pl.Series) -> tuple[list[pl.DataFrame], int, list[str]]:
+        """The rows of each kind, the number of bad events, and the texts that are no JSON."""
+        parts = []
         bad = 0
-        for part, kind in zip(self._parts, self._kinds, strict=True):
+        failed: list[str] = []
+        for kind in self._kinds:
             of_kind = lines.str.contains(kind.marker, literal=True)
-            table, failed = _decode(_useful(lines.filter(of_kind), kind), kind)
-            part.append(table)
-            bad += failed
+            part, bad_of_kind, failed_of_kind = _decode(_useful(lines.filter(of_kind), kind), kind)
+            parts.append(part)
+            bad += bad_of_kind
+            failed += failed_of_kind
             lines = lines.filter(~of_kind)
-        return bad, lines
+        return parts, bad + _count_strays(lines), failed
 
     def finish(self) -> tuple[list[pl.DataFrame], int]:
         """The tables in order of time, and the number of rows that were out of order."""
@@ -294,14 +318,15 @@ class _Reading:
         for lines in self._file.lines():
             if twice:
                 lines = replace(lines, texts=_once(lines.texts))
-            self._records += len(lines.texts) + lines.undecodable
+            self._records += lines.undecodable
             self._skipped += lines.undecodable
             self._truncated = lines.cut_off
             if dialect.native:
-                bad, others = self._connection("", trace, dialect).tables.add(lines.texts)
-                self._skipped += bad + _count_strays(others)
+                records, bad = self._connection("", trace, dialect).tables.add(lines.texts)
+                self._records += records
+                self._skipped += bad
             else:
-                self._translated("", trace, translate, map(decoded, lines.texts))
+                self._translated("", trace, translate, values(lines.texts))
         if not self._connections:
             self._connection("", trace, dialect)
 
@@ -311,7 +336,7 @@ class _Reading:
         dialect = recognise(self._file.header, trace, "")
         translate = Translator(dialect, Clock(trace, dialect.from_first_event))
         key = f"trace {number + 1}" if len(self._file.documents or ()) > 1 else ""
-        self._records += len(document.events) + document.unreadable
+        self._records += document.unreadable
         self._skipped += document.unreadable
         self._truncated |= document.cut_off
         self._translated(key, trace, translate, document.events)
@@ -323,11 +348,12 @@ class _Reading:
         key: str,
         trace: Mapping[str, Any],
         translate: Translator,
-        values: Iterable[Any],
+        events: Iterable[Any],
     ) -> None:
         """Takes events of another dialect, whose records may belong to several connections."""
         texts: dict[str, list[str]] = {}
-        for value in values:
+        for value in events:
+            self._records += 1
             event = translate(value)
             if event is None:
                 self._skipped += 1
@@ -337,8 +363,8 @@ class _Reading:
         for name, group_texts in texts.items():
             connection = self._connection(name, trace, translate.dialect)
             lines = pl.Series(group_texts, dtype=pl.String)
-            bad, others = connection.tables.add(lines)
-            self._skipped += bad + _count_strays(others)
+            _, bad = connection.tables.add(lines)
+            self._skipped += bad
 
     def _connection(self, name: str, trace: Mapping[str, Any], dialect: Dialect) -> "_Connection":
         if name not in self._connections:
@@ -401,37 +427,38 @@ def _text(event: Mapping[str, Any]) -> str:
 
 
 def _useful(lines: pl.Series, kind: _Kind) -> pl.Series:
-    """Those with what is wanted of this kind, and those cut off before it: they count as bad."""
-    if not kind.wanted:
-        return lines
-    return lines.filter(lines.str.contains(kind.wanted, literal=True) | ~looks_whole(lines))
+    """Those with what is wanted of this kind."""
+    return lines.filter(lines.str.contains(kind.wanted, literal=True)) if kind.wanted else lines
 
 
-def _decode(lines: pl.Series, kind: _Kind) -> tuple[pl.DataFrame, int]:
-    """The table of these records, and the number of those that could not be read."""
+def _decode(lines: pl.Series, kind: _Kind) -> tuple[pl.DataFrame, int, list[str]]:
+    """The table of these records, the number of bad ones, and those that are no JSON."""
+    good, failed = _decodable(lines, kind.schema)
     tables = [
         records.to_frame("record").select(kind.columns).drop_nulls(kind.required)
-        for records in _decodable(lines, kind.schema)
+        for records in good
     ]
-    table = pl.concat([_no_rows(kind), *tables])
-    return table, lines.len() - table.height
+    table = pl.concat([_no_rows(kind), *tables]).filter(pl.col("time_ms").is_finite())
+    return table, lines.len() - table.height - len(failed), failed
 
 
-def _decodable(lines: pl.Series, schema: pl.Struct) -> list[pl.Series]:
+def _decodable(lines: pl.Series, schema: pl.Struct) -> tuple[list[pl.Series], list[str]]:
     """Decodes records; bad ones, which fail the whole, are found by halving and left out."""
     if lines.is_empty():
-        return []
+        return [], []
     try:
         records = lines.str.json_decode(schema)
         # The records are decoded as one array: a bad one can look like none or two.
         if records.len() == lines.len():
-            return [records]
+            return [records], []
     except pl.exceptions.PolarsError:
         pass
     if lines.len() == 1:
-        return []
+        return [], lines.to_list()
     half = lines.len() // 2
-    return _decodable(lines.head(half), schema) + _decodable(lines.slice(half), schema)
+    first, bad = _decodable(lines.head(half), schema)
+    second, more_bad = _decodable(lines.slice(half), schema)
+    return first + second, bad + more_bad
 
 
 def _no_rows(kind: _Kind) -> pl.DataFrame:
@@ -440,8 +467,7 @@ def _no_rows(kind: _Kind) -> pl.DataFrame:
 
 def _count_strays(lines: pl.Series) -> int:
     """The number of records that are no events, of those of no kind that is decoded."""
-    event = looks_whole(lines) & lines.str.contains('"name"', literal=True)
-    return int((~event).sum())
+    return int((~lines.str.contains('"name"', literal=True)).sum())
 
 
 def _ranges(received: pl.DataFrame) -> pl.DataFrame:

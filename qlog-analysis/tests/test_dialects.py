@@ -1,0 +1,158 @@
+"""Forms of qlog that no program here writes any more, or not in this way."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import TraceText
+
+from qlog_analysis import load, load_all
+from qlog_analysis.errors import NotQlogError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+def save(tmp_path: Path, content: Any) -> Path:
+    path = tmp_path / "trace.qlog"
+    path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1))
+    return path
+
+
+def draft_01(**configuration: Any) -> dict[str, Any]:
+    sent = {
+        "packet_type": "1RTT",
+        "header": {"packet_number": "5", "packet_size": 1200},
+        "frames": [{"frame_type": "STREAM", "stream_id": "0", "offset": "0", "length": "1000"}],
+    }
+    acked = {
+        "packet_type": "1rtt",
+        "header": {"packet_number": "0", "packet_size": 40},
+        "frames": [{"frame_type": "ACK", "acked_ranges": [["3", "5"]]}],
+    }
+    return {
+        "qlog_version": "draft-01",
+        "traces": [
+            {
+                "vantage_point": {"type": "server"},
+                "configuration": configuration,
+                "common_fields": {"reference_time": "1000"},
+                "event_fields": ["relative_time", "CATEGORY", "EVENT_TYPE", "TRIGGER", "DATA"],
+                "events": [
+                    [2000, "TRANSPORT", "PACKET_SENT", "default", sent],
+                    [52000, "transport", "packet_received", "default", acked],
+                    [52000, "recovery", "metrics_updated", "ack", {"cwnd": 9, "min_rtt": 50_000}],
+                    [52001, "recovery", "packet_lost", "x", {"type": "1rtt", "packet_number": "3"}],
+                ],
+            }
+        ],
+    }
+
+
+def test_draft_01_has_rows_numbers_as_text_and_microseconds(tmp_path: Path) -> None:
+    trace = load(save(tmp_path, draft_01(time_units="us"))).trace
+    assert (trace.records, trace.skipped, trace.vantage) == (4, 0, "server")
+    assert trace.sent.rows() == [(0.0, "1RTT", 5, 1200)]
+    assert trace.acks.rows() == [(50.0, "1RTT", 3, 5)]
+    assert trace.metrics["window_bytes"].to_list() == [9.0]
+    assert trace.losses["packet_number"].to_list() == [3]
+
+
+def sequence(common: dict[str, Any], times: list[float]) -> str:
+    header: dict[str, Any] = {
+        "qlog_version": "0.4",
+        "qlog_format": "NDJSON",
+        "trace": {"common_fields": common},
+    }
+    lines: list[dict[str, Any]] = [header]
+    for number, time in enumerate(times):
+        data = {"header": {"packet_type": "1RTT", "packet_number": number}, "raw": {"length": 9}}
+        lines.append({"time": time, "name": "transport:packet_sent", "data": data})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("common", "times"),
+    [
+        ({"time_format": "absolute"}, [1.7e12, 1.7e12 + 5, 1.7e12 + 22]),
+        ({"time_format": "relative", "reference_time": 1.7e12}, [7, 12, 29]),
+        ({"time_format": "delta"}, [1.7e12, 5, 17]),
+        ({"time_format": "relative_to_previous_event"}, [0, 5, 17]),
+        ({"time_format": "relative_to_epoch"}, [100.5, 105.5, 122.5]),
+        ({}, [0, 5, 22]),
+    ],
+)
+def test_times_count_from_the_first_event(
+    tmp_path: Path, common: dict[str, Any], times: list[float]
+) -> None:
+    trace = load(save(tmp_path, sequence(common, times))).trace
+    assert trace.sent["time_ms"].to_list() == [0, 5, 22]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_compression_is_told_by_the_first_bytes(tmp_path: Path, pack: Any) -> None:
+    text = sequence({}, [0, 1, 2])
+    path = tmp_path / "trace.sqlog"
+    # Two streams after one another, as a log that was appended to.
+    path.write_bytes(pack(text[:300].encode()) + pack(text[300:].encode()))
+    trace = load(path).trace
+    assert (len(trace.sent), trace.skipped, trace.truncated) == (3, 0, False)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_compressed_file_that_is_cut_off_gives_what_it_has(tmp_path: Path, pack: Any) -> None:
+    text = sequence({}, [float(n * n) for n in range(20_000)])
+    path = tmp_path / "trace.sqlog"
+    data = pack(text.encode())
+    path.write_bytes(data[: len(data) // 2])
+    log = load(path)
+    assert 5000 < len(log.trace.sent) < 15_000
+    assert log.trace.truncated
+    assert any("cut off" in text for text in log.warnings())
+
+
+def test_several_traces_in_a_document(tmp_path: Path) -> None:
+    document = draft_01()
+    document["traces"] *= 2
+    logs = load_all(save(tmp_path, document))
+    assert [log.trace.connection for log in logs] == ["trace 1", "trace 2"]
+    assert [len(log.trace.sent) for log in logs] == [1, 1]
+
+
+def test_a_sparse_trace_has_metrics_and_losses(tmp_path: Path) -> None:
+    trace = TraceText()
+    trace.first_metrics()
+    trace.state(0.0, "slow_start")
+    trace.metrics(60.0, smoothed_rtt=50.0, min_rtt=49.0, latest_rtt=51.0, pto_count=0)
+    lost = {"packet_type": "1RTT", "packet_number": 7}
+    trace.event(70.0, "packet_lost", header=lost, trigger="time_threshold")
+    summary = load(trace.save(tmp_path / "sparse.sqlog")).summary()
+    assert (summary.packets_lost, summary.losses_from) == (1, "logged")
+    assert (summary.rtt_min_ms, summary.rtt_mean_ms) == (49.0, 51.0)
+    assert (summary.throughput_bps, summary.loss_rate) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "an empty file"),
+        (b"\x89PNG\r\n\x1a\n123", r"a picture \(PNG\)"),
+        (b"\xd4\xc3\xb2\xa1\x02\x00", "a packet capture"),
+        (b"PK\x03\x04abc", "a zip archive: unpack it first"),
+        (b'{"constants":{"logEventTypes":{}},"events":[]}', "a NetLog of Chromium"),
+        (b'{"a": 1}\n{"a": 2}\n', "JSON, but no qlog"),
+        (b"<!doctype html>", "HTML"),
+        (b"time,name\n1,2\n", "it starts with 'time,name"),
+        (gzip.compress(b"hello"), "it starts with 'hello'"),
+    ],
+)
+def test_what_is_no_qlog_is_named(tmp_path: Path, content: bytes, what: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(NotQlogError, match=rf"file: not a qlog trace: {what}"):
+        load(path)

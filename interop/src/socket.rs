@@ -21,6 +21,7 @@ pub struct Socket {
     socket: mio::net::UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
+    joins: bool,
     #[cfg(target_os = "linux")]
     departure: Option<crate::txtime::Departure>,
 }
@@ -67,6 +68,7 @@ impl Socket {
             local: socket.local_addr()?,
             socket,
             state,
+            joins: true,
             #[cfg(target_os = "linux")]
             departure: None,
         })
@@ -93,9 +95,17 @@ impl Socket {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    /// Sends every datagram by a system call of its own from now on.
+    pub fn disable_segmentation_offload(&mut self) {
+        self.joins = false;
+    }
+
     /// How many datagrams one [`Socket::send`] takes.
     pub fn max_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        match self.joins {
+            true => self.state.max_gso_segments(),
+            false => 1,
+        }
     }
 
     /// Reads what has come in one go, and gives each datagram to `each`.

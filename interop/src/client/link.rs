@@ -87,6 +87,9 @@ impl Link {
         let unreachable = |error: io::Error| Failure::Connect(format!("{peer}: {error}"));
         let local = SocketAddr::new(source(peer).map_err(unreachable)?, 0);
         let mut socket = Socket::bind(local).map_err(unreachable)?;
+        if settings.no_gso {
+            socket.disable_segmentation_offload();
+        }
         if settings.pacing == crate::outbox::Pacing::Txtime {
             socket
                 .enable_departure_times()

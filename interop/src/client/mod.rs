@@ -93,6 +93,11 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     pub pacing: Pacing,
 
+    /// Send every packet by a system call of its own, for networks that do not take joined ones
+    /// (GSO)
+    #[arg(long)]
+    pub no_gso: bool,
+
     /// Raw requests of the QUIC interop runner (hq-interop) instead of HTTP/3
     #[arg(long, conflicts_with = "upload")]
     pub hq: bool,
@@ -202,6 +207,7 @@ struct Settings {
     protocol: &'static [u8],
     congestion_control: CongestionControl,
     pacing: Pacing,
+    no_gso: bool,
     insecure: bool,
     early_data: bool,
     session: Option<PathBuf>,
@@ -280,6 +286,7 @@ impl Client {
             protocol: if arguments.hq { HQ } else { H3 },
             congestion_control: arguments.cc.clone(),
             pacing: arguments.pacing,
+            no_gso: arguments.no_gso,
             insecure: arguments.insecure,
             early_data: arguments.early_data,
             session: arguments.session.clone(),

@@ -74,6 +74,11 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     pub pacing: Pacing,
 
+    /// Send every packet by a system call of its own, for networks that do not take joined ones
+    /// (GSO)
+    #[arg(long)]
+    pub no_gso: bool,
+
     /// Certificate chain (PEM)
     #[arg(long, requires = "key", value_name = "FILE")]
     pub cert: Option<PathBuf>,
@@ -260,6 +265,9 @@ impl Server {
         let stop = Stop::new(poll.registry(), STOP).map_err(StartError::Poll)?;
         let mut sockets = listen(&arguments.listen)?;
         for (index, socket) in sockets.iter_mut().enumerate() {
+            if arguments.no_gso {
+                socket.disable_segmentation_offload();
+            }
             if arguments.pacing == Pacing::Txtime {
                 socket
                     .enable_departure_times()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const SOUND: &str = include_str!("experiments/fairness.toml");
 
 fn parse(text: &str) -> Result<Experiment, String> {
-    Experiment::parse("fairness", PathBuf::from("fairness.toml"), text.to_owned())
+    Experiment::parse("fairness", PathBuf::from("fairness.toml"), text)
         .map_err(|error| error.to_string())
 }
 

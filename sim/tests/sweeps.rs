@@ -133,6 +133,12 @@ fn an_experiment_that_changed_begins_anew_and_more_seeds_go_on() {
 
     let changed = folder.path().join("fairness.toml");
     let text = fs::read_to_string(FAIRNESS).expect("a text");
+    let title = text.find("title = \"").expect("a title") + "title = \"".len();
+    let retitled = format!("{}New: {}", &text[..title], &text[title..]);
+    fs::write(&changed, retitled).expect("a file");
+    let (_, runs) = sweep(experiment(&changed), &two_seeds, 2);
+    assert_eq!(runs, 0, "what is only shown changes no run");
+
     fs::write(&changed, text.replace("187.5pps", "200pps")).expect("a file");
     let (outcome, runs) = sweep(experiment(&changed), &options(&out), 2);
     assert_eq!((runs, outcome.runs), (8, 8));

@@ -38,8 +38,6 @@ pub struct Experiment {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// Its text.
-    pub text: String,
     /// What is shown, for people.
     pub title: String,
     /// Where a paper has it.
@@ -96,7 +94,7 @@ impl Experiment {
             return Err(ExperimentError::Name { path });
         };
         match fs::read_to_string(&path) {
-            Ok(text) => Experiment::parse(&name, path, text),
+            Ok(text) => Experiment::parse(&name, path, &text),
             Err(error) => Err(ExperimentError::Read { path, error }),
         }
     }
@@ -105,16 +103,15 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`read`](Experiment::read).
-    pub fn parse(name: &str, path: PathBuf, text: String) -> Result<Experiment, ExperimentError> {
-        match read(&text) {
+    pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Experiment, ExperimentError> {
+        match read(text) {
             Ok(experiment) => Ok(Experiment {
                 name: name.to_owned(),
                 path,
-                text,
                 ..experiment
             }),
             Err(located) => {
-                let problems = located.into_iter().map(|located| problem(&text, located));
+                let problems = located.into_iter().map(|located| problem(text, located));
                 let problems: BTreeSet<Problem> = problems.collect();
                 Err(ExperimentError::Invalid {
                     path,
@@ -209,7 +206,6 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
     Ok(Experiment {
         name: String::new(),
         path: PathBuf::new(),
-        text: String::new(),
         title: file.title,
         source: file.source,
         about: file.about,

@@ -28,11 +28,20 @@ pub(super) struct Journal {
     file: Mutex<File>,
 }
 
-/// What determines the results of all runs: the experiment, the program and
-/// whether only a subset is run.
+/// What determines the results of all runs: what the points are and what is kept
+/// of them, the program, and whether only a subset is run. What the report makes
+/// of the results does not count, so that a claim can be changed without running
+/// anything again.
 pub(super) fn fingerprint(experiment: &Experiment, program: u64, fast: bool) -> String {
+    let Experiment {
+        points,
+        analysis,
+        series,
+        traces,
+        ..
+    } = experiment;
     let mut hasher = DefaultHasher::new();
-    hasher.write(experiment.text.as_bytes());
+    hasher.write(format!("{points:?} {analysis:?} {series:?} {traces:?}").as_bytes());
     hasher.write_u64(program);
     hasher.write_u8(fast.into());
     for file in experiment.trace_files() {

@@ -224,6 +224,18 @@ fn an_end_that_probes_in_vain_ends_the_simulation() {
     });
 }
 
+#[test]
+fn losses_that_acknowledgements_reveal_are_no_timeouts() {
+    simulate(|| {
+        let mut simulation = simulation("50p", 1);
+        simulation.add_flow(reno()).expect("there is a route");
+        simulation.run_until(ms(20_000)).expect("it makes progress");
+        let measures = simulation.measure_flow(0, None);
+        assert!(value(&measures, "lost_packets") > 10.0);
+        assert_eq!(value(&measures, "timeouts"), 0.0);
+    });
+}
+
 /// What a media stream of `traffic` comes to in 30 s over 10 Mbit/s.
 fn play(traffic: &str) -> Vec<Measure> {
     let spec: TrafficSpec = serde_json::from_str(traffic).expect("traffic");

@@ -43,6 +43,18 @@ pub fn build_tools() -> Result<()> {
     bail!("apt-get installed {}, but it is not found", still.join(" "));
 }
 
+/// A browser that reports are looked at in; where there is none and none can be installed, that test
+/// is left out.
+pub fn browser() {
+    let names = ["chromium", "chromium-browser"];
+    if names.iter().any(|name| works(Command::new(name).arg("--version"))) {
+        return;
+    }
+    if let Err(error) = install(&["chromium"], "looking at reports in a browser") {
+        eprintln!("No report is looked at in a browser: {error:#}");
+    }
+}
+
 /// The Python of a virtual environment that has qlog-analysis and what it needs, made if it is not
 /// there or not as the lock file has it.
 ///

@@ -74,6 +74,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
     check("quiche's own tests", || {
         quiche_tests::run_in(&root, &target)
     })?;
+    setup::browser();
     check("analysis", || analysis(&root, &python))?;
     check("a comparison from end to end", || comparison(&target))
 }

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 CONFIDENCE = 0.95
 
@@ -58,24 +59,5 @@ def ratio_of_means(numerators: Sequence[float], denominators: Sequence[float]) -
 
 
 def t_quantile(degrees: int) -> float:
-    """Student's t that |t| exceeds with probability 5 %, by bisection of its distribution."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        if _within(angle, degrees) < CONFIDENCE:
-            low = angle
-        else:
-            high = angle
-    return math.sqrt(degrees) * math.tan(low)
-
-
-def _within(angle: float, degrees: int) -> float:
-    """P(|t| < √n·tan θ) with n degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
-    sine, square = math.sin(angle), math.cos(angle) ** 2
-    odd = degrees % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for n in range(1 + odd, degrees, 2):
-        total += term
-        term *= n / (n + 1) * square
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total
+    """Student's t that |t| exceeds with probability 5 %."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))

@@ -47,7 +47,10 @@ pub fn build_tools() -> Result<()> {
 /// is left out.
 pub fn browser() {
     let names = ["chromium", "chromium-browser"];
-    if names.iter().any(|name| works(Command::new(name).arg("--version"))) {
+    if names
+        .iter()
+        .any(|name| works(Command::new(name).arg("--version")))
+    {
         return;
     }
     if let Err(error) = install(&["chromium"], "looking at reports in a browser") {

@@ -281,7 +281,7 @@ impl Peer {
                         break;
                     }
                 }
-                Err(quiche::Error::Done) => {}
+                Err(quiche::Error::Done) if !self.connection.is_closed() => {}
                 Err(error) => return Err(error),
             }
         }

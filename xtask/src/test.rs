@@ -64,6 +64,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "test",
             "--locked",
             "--release",
+            "--no-fail-fast",
             "--workspace",
         ]))
     })?;

@@ -3,7 +3,7 @@
 //! Counters and means are of the time since [`Simulation::start_measuring`]
 //! (from the start of the simulation without that), unless the table says
 //! otherwise. A packet is what a datagram of full size carries of a stream
-//! ([`stream_bytes_per_packet`](crate::units::stream_bytes_per_packet)). What makes no sense for a flow is absent.
+//! ([`stream_bytes_per_packet`]). What makes no sense for a flow is absent.
 //!
 //! | metric | unit | meaning |
 //! |---|---|---|

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Name the experiments, with their titles, and run nothing
     #[arg(long)]
     list: bool,
-    /// Only the points and seeds of each experiment that its [fast] names, for a first look
+    /// Only the points and seeds of each experiment that its fast table names, for a first look
     #[arg(long)]
     fast: bool,
     /// As many seeds at each point, in place of the experiment's

@@ -45,7 +45,7 @@ pub use transfer::{Job, Outcome, Target};
         cannot be read or written; 7 after SIGTERM or SIGINT."
 )]
 pub struct Arguments {
-    /// What to fetch: https://HOST[:PORT]/PATH
+    /// What to fetch: https://HOST/PATH, or https://HOST:PORT/PATH
     #[arg(required = true, value_parser = url, value_name = "URL")]
     pub urls: Vec<Url>,
 

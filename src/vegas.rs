@@ -449,11 +449,21 @@ impl<S: SlowStart> Controller for Vegas<S> {
         }
         // RFC 9002 §7.2: the initial window follows the datagram size; later the bytes stay.
         if !self.window_is_initial {
-            let convert = |packets| (self.to_bytes(packets) / max_datagram_size_bytes) as u64;
-            let window_packets = convert(self.window.packets());
-            let ssthresh_packets = self.ssthresh_packets.map(convert);
-            self.window = Window::new(window_packets);
-            self.ssthresh_packets = ssthresh_packets;
+            let old_size_bytes = self.max_datagram_size_bytes as u64;
+            let convert = |packets: u64| {
+                Window::new(packets.saturating_mul(old_size_bytes) / max_datagram_size_bytes as u64)
+                    .packets()
+            };
+            self.window = Window::new(convert(self.window.packets()));
+            self.ssthresh_packets = self.ssthresh_packets.map(convert);
+            if let Some(Decrease {
+                undo: Some((before, _)),
+                ..
+            }) = &mut self.decrease
+            {
+                before.window_packets = convert(before.window_packets);
+                before.ssthresh_packets = before.ssthresh_packets.map(convert);
+            }
         }
         self.max_datagram_size_bytes = max_datagram_size_bytes;
     }

@@ -296,6 +296,24 @@ fn after_an_undo_a_real_loss_of_the_same_window_counts() {
 }
 
 #[test]
+fn an_undo_after_the_datagram_size_changed_restores_the_bytes() {
+    let mut script = Script::<Doubling>::avoiding("", 40);
+    script.fill();
+    let before = script.vegas.window_bytes();
+    let first = script.in_flight[0].packet_number;
+    let lost = script.lose(&[first]);
+    script.vegas.on_mtu_update(4 * MDS);
+    script.vegas.on_spurious_loss(lost.into_iter());
+    let after = script.vegas.window_bytes();
+    assert!(
+        after <= before && after + 4 * MDS > before,
+        "{before} {after}"
+    );
+    let ssthresh = script.vegas.state().ssthresh_bytes;
+    assert!(ssthresh <= Some(before), "{ssthresh:?}");
+}
+
+#[test]
 fn an_old_spurious_loss_does_not_undo_a_later_decrease() {
     let mut script = Script::<Doubling>::avoiding("", 20);
     let window = script.window();
@@ -657,6 +675,34 @@ fn the_backlog_does_not_overflow_at_100_gbit_over_10_s() {
     let expected = (1u64 << 20) as f64 * 0.9;
     assert!((round.backlog_packets - expected).abs() < 1.0, "{round:?}");
     assert!(round.expected_bps.is_finite() && round.actual_bps.is_finite());
+}
+
+#[test]
+fn nothing_overflows_at_1_tbit_over_100_s() {
+    // The largest window that there is, of the largest datagrams: 550 Gbit. The path holds 100 Tbit.
+    const LARGEST: usize = 65_535;
+    let mut script = Script::<Doubling>::new("initial_window=1048576", 10);
+    script.vegas.on_mtu_update(LARGEST);
+    let window_bytes = script.vegas.window_bytes();
+    assert_eq!(window_bytes, LARGEST << 20);
+    for _ in 0..10 {
+        let number = script.send_sized(window_bytes);
+        script.wait(Duration::from_secs(100)).ack(&[number]);
+    }
+    assert_eq!(script.vegas.window_bytes(), window_bytes);
+    let round = script.vegas.state().last_round.expect("a round");
+    assert_eq!(round.backlog_packets, 0.0);
+    assert_eq!(round.actual_bps, window_bytes as f64 * 8.0 / 100.0);
+    // A queue as long as the path: half of the window.
+    let number = script.send_sized(window_bytes);
+    script.wait(Duration::from_secs(200)).ack(&[number]);
+    let number = script.send_sized(window_bytes);
+    script.wait(Duration::from_secs(200)).ack(&[number]);
+    let state = script.vegas.state();
+    let round = state.last_round.expect("a round");
+    assert_eq!(round.backlog_packets, f64::from(1 << 19));
+    assert_eq!(state.phase, Phase::CongestionAvoidance);
+    assert!(state.pacing_rate_bps.is_some_and(f64::is_finite));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! When an endpoint acknowledges. quiche never delays an acknowledgement by
 //! itself: it goes out with the next `send()`, so the driver decides.
 
-use crate::clock::Time;
+use crate::time::Time;
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What will happen next.
 
-use crate::clock::Time;
 use crate::packet::{Packet, Side};
+use crate::time::Time;
 use crate::topology::LinkId;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};

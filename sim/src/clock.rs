@@ -9,9 +9,9 @@
 //! [`isolated`](crate::isolated) sets the clock and checks that these
 //! definitions are the ones the program runs with.
 
+pub use crate::time::Time;
+
 use std::cell::Cell;
-use std::fmt;
-use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 
 /// Virtual monotonic time at the start of a simulation: far enough from zero
@@ -21,69 +21,6 @@ pub const BASE: Duration = Duration::from_secs(1_000_000);
 /// Virtual wall clock at the start of a simulation: 2026-01-01 00:00:00 UTC.
 pub const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
 
-/// A point in virtual time, in nanoseconds since the start of the simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
-
-impl Time {
-    /// The start of the simulation.
-    pub const ZERO: Time = Time(0);
-
-    /// The time `nanoseconds` after the start.
-    #[must_use]
-    pub const fn from_nanos(nanoseconds: u64) -> Time {
-        Time(nanoseconds)
-    }
-
-    /// Nanoseconds since the start.
-    #[must_use]
-    pub const fn as_nanos(self) -> u64 {
-        self.0
-    }
-
-    /// Seconds since the start.
-    #[must_use]
-    pub fn as_secs_f64(self) -> f64 {
-        Duration::from(self).as_secs_f64()
-    }
-}
-
-impl From<Duration> for Time {
-    /// The time that long after the start; more than 584 years count as those.
-    fn from(since_start: Duration) -> Time {
-        Time(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<Time> for Duration {
-    fn from(time: Time) -> Duration {
-        Duration::from_nanos(time.0)
-    }
-}
-
-impl Add<Duration> for Time {
-    type Output = Time;
-
-    fn add(self, delay: Duration) -> Time {
-        Time(self.0.saturating_add(Time::from(delay).0))
-    }
-}
-
-impl Sub for Time {
-    type Output = Duration;
-
-    /// The time from `earlier` to `self`; zero if `earlier` is later.
-    fn sub(self, earlier: Time) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s", self.as_secs_f64())
-    }
-}
-
 thread_local! {
     /// Virtual monotonic nanoseconds, [`BASE`] included; 0 means the real clock.
     static NOW: Cell<u64> = const { Cell::new(0) };
@@ -91,8 +28,8 @@ thread_local! {
 
 /// Sets this thread's clock to `now`.
 pub fn set(now: Time) {
-    let base = Time::from(BASE).0;
-    NOW.set(base.saturating_add(now.0));
+    let base = Time::from(BASE).as_nanos();
+    NOW.set(base.saturating_add(now.as_nanos()));
 }
 
 /// Gives this thread the real clock back.
@@ -103,8 +40,8 @@ pub fn clear() {
 /// This thread's virtual time, or `None` if it has the real clock.
 #[must_use]
 pub fn now() -> Option<Time> {
-    let base = Time::from(BASE).0;
-    NOW.get().checked_sub(base).map(Time)
+    let base = Time::from(BASE).as_nanos();
+    NOW.get().checked_sub(base).map(Time::from_nanos)
 }
 
 /// Translates between `Instant`s, in which quiche thinks, and [`Time`].

@@ -2,13 +2,13 @@
 
 use crate::acks::AckPolicy;
 use crate::application::{ALL_IS_DONE, Answer, Application, Client, Server};
-use crate::clock::Time;
 use crate::conversation::Conversation;
 use crate::endpoint::{Action, Connection, Endpoint, Place};
 use crate::flow::{Flow, FlowReport, Observation, Observer};
 use crate::flow_meter::{FlowMeter, base_rtt};
 use crate::packet::Side;
 use crate::settings::{ConfigError, Controller, Settings};
+use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
 use quiche::ConnectionId;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,9 +1,9 @@
 //! Why a simulation cannot go on.
 
-use crate::clock::Time;
 use crate::endpoint::ConnectionError;
 use crate::packet::Side;
 use crate::settings::ConfigError;
+use crate::time::Time;
 use std::time::Duration;
 use thiserror::Error;
 

@@ -1,12 +1,12 @@
 //! Flows: what a connection is to do, and what it has come to.
 
 use crate::acks::AckPolicy;
-use crate::clock::Time;
 use crate::conversation::Conversation;
 use crate::endpoint::{Action, Connection};
 use crate::packet::Side;
 use crate::player::Player;
 use crate::settings::Controller;
+use crate::time::Time;
 use crate::traffic::Bulk;
 use std::io::Write;
 use std::time::Duration;

@@ -42,12 +42,12 @@
 //! A media stream adds what its [`Player`](crate::Player) measures.
 
 use crate::application::Answer;
-use crate::clock::Time;
 use crate::endpoint::Connection;
 use crate::ends::Running;
 use crate::engine::Simulation;
 use crate::flow::FlowReport;
 use crate::measure::Measure;
+use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
 use gallop::{Algorithm, Options};
 use std::time::Duration;

@@ -34,7 +34,17 @@
 //! Without the feature `engine` only what describes experiments and their
 //! results is there ([`units`], [`graph`], [`experiment`], [`comparison`], [`record`],
 //! [`measure`]), and
-//! nothing of quiche is built.
+//! nothing of quiche is built. The feature `network` adds links with their queues
+//! and impairments, and the [`conveyor`] that drives one by any clock, still
+//! without quiche and without replacing the clock of the program.
+
+#![cfg_attr(
+    all(feature = "network", not(feature = "engine")),
+    expect(
+        dead_code,
+        reason = "the engine alone uses some of what packets and meters offer"
+    )
+)]
 
 pub mod baselines;
 pub mod comparison;
@@ -57,6 +67,8 @@ mod buffers;
 pub mod clock;
 #[cfg(feature = "engine")]
 pub mod conversation;
+#[cfg(feature = "network")]
+pub mod conveyor;
 #[cfg(feature = "engine")]
 mod endpoint;
 #[cfg(feature = "engine")]
@@ -71,30 +83,32 @@ mod error;
 mod flow;
 #[cfg(feature = "engine")]
 pub mod flow_meter;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod impairment;
 #[cfg(feature = "engine")]
 mod isolation;
 #[cfg(feature = "engine")]
 pub mod lab;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod link;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod meter;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod packet;
 #[cfg(feature = "engine")]
 mod player;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod queue;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod random;
-#[cfg(feature = "engine")]
+#[cfg(feature = "network")]
 pub mod rate_course;
 #[cfg(feature = "engine")]
 pub mod run;
 #[cfg(feature = "engine")]
 mod settings;
+#[cfg(feature = "network")]
+pub mod time;
 #[cfg(feature = "engine")]
 mod tls;
 #[cfg(feature = "engine")]
@@ -105,6 +119,8 @@ mod trace_file;
 pub mod traffic;
 
 pub use invalid::Invalid;
+#[cfg(feature = "network")]
+pub use packet::Side;
 
 #[cfg(feature = "engine")]
 pub use {
@@ -116,7 +132,6 @@ pub use {
     error::SimulationError,
     flow::{Flow, FlowReport, Observation, Observer},
     isolation::{SelfCheckError, isolated, self_check},
-    packet::Side,
     player::Player,
     settings::{ConfigError, Controller},
     topology::{Dumbbell, DumbbellTopology},

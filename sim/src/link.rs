@@ -1,6 +1,5 @@
 //! Links: they serialise packets one at a time and carry them to their end.
 
-use crate::clock::Time;
 use crate::impairment::{Fate, Impairment};
 use crate::measure::Measure;
 use crate::meter::{Backlog, Meter};
@@ -8,6 +7,7 @@ use crate::packet::Packet;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::rate_course::RateCourse;
+use crate::time::Time;
 use crate::units::Rate;
 use rand::RngExt;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What is measured at a link: its queue over time, drops and throughput.
 
-use crate::clock::Time;
+use crate::time::Time;
 use std::time::Duration;
 
 /// The length of a queue, the packet in service included.

@@ -39,7 +39,7 @@ pub enum Ecn {
     Marked,
 }
 
-/// A UDP datagram under way. It is cheap to move.
+/// A UDP datagram, or a whole packet, under way. It is cheap to move.
 #[derive(Clone, Debug)]
 pub struct Packet(Box<Datagram>);
 
@@ -52,6 +52,8 @@ struct Datagram {
     sequence: u64,
     ecn: Ecn,
     corrupted: bool,
+    /// Bytes on the wire beside the payload.
+    overhead: usize,
     /// The UDP payload and then room for longer ones: packets are used again.
     buffer: Vec<u8>,
     length: usize,
@@ -69,9 +71,19 @@ impl Packet {
             sequence,
             ecn: Ecn::NotCapable,
             corrupted: false,
+            overhead: WIRE_OVERHEAD_BYTES,
             length: payload.len(),
             buffer: payload,
         }))
+    }
+
+    /// As [`new`](Packet::new), of a packet with its headers: `wire` is all that
+    /// links serialise, and counts as the payload.
+    #[must_use]
+    pub fn whole(flow: usize, to: Side, sequence: u64, wire: Vec<u8>) -> Packet {
+        let mut packet = Packet::new(flow, to, sequence, wire);
+        packet.0.overhead = 0;
+        packet
     }
 
     /// Makes this packet the one that [`new`](Packet::new) would, with the
@@ -150,14 +162,15 @@ impl Packet {
         self.0.hop += 1;
     }
 
-    /// The UDP payload.
+    /// The UDP payload, or the packet if it is a [`whole`](Packet::whole) one.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.0.buffer[..self.0.length]
     }
 
-    /// The UDP payload, to decrypt in place.
-    pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
+    /// The UDP payload, to decrypt in place; or the packet if it is a
+    /// [`whole`](Packet::whole) one.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
         let length = self.0.length;
         &mut self.0.buffer[..length]
     }
@@ -179,6 +192,6 @@ impl Packet {
     /// The bytes a link serialises: payload, UDP and IP headers.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        (self.0.length + WIRE_OVERHEAD_BYTES) as u64
+        (self.0.length + self.0.overhead) as u64
     }
 }

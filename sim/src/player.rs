@@ -1,7 +1,7 @@
 //! The receiver of a media stream: fills its buffer, then plays (004 §4.2).
 
-use crate::clock::Time;
 use crate::measure::Measure;
+use crate::time::Time;
 use std::time::Duration;
 
 /// At most this share of late packets makes a viable stream (004 §4.4).

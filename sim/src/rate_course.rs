@@ -1,6 +1,6 @@
 //! The rate of a link that changes over time.
 
-use crate::clock::Time;
+use crate::time::Time;
 use crate::units::Rate;
 use netem_trace::model::RepeatedBwPatternConfig;
 use std::time::Duration;

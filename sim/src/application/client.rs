@@ -3,10 +3,10 @@
 use super::Requests;
 use super::http3::Http3;
 use crate::buffers::StreamData;
-use crate::clock::Time;
 use crate::conversation::{Conversation, Exchange, Pace};
 use crate::endpoint::{Connection, ConnectionError, failed};
 use crate::experiment::traffic::Protocol;
+use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

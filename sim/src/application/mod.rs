@@ -7,8 +7,8 @@ mod server;
 pub(crate) use client::{Answer, Client};
 pub(crate) use server::Server;
 
-use crate::clock::Time;
 use crate::endpoint::{Connection, ConnectionError};
+use crate::time::Time;
 use crate::traffic::Source;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use super::Requests;
 use super::http3::Http3;
 use crate::buffers::{SendBuffer, StreamData};
-use crate::clock::Time;
 use crate::endpoint::{Connection, ConnectionError, failed};
 use crate::experiment::traffic::Protocol;
+use crate::time::Time;
 use crate::traffic::Source;
 
 /// The server's application.

@@ -1,9 +1,9 @@
 //! What changes packets or their number.
 
 use super::{Fate, Impairment, NotAProbability, probability};
-use crate::clock::Time;
 use crate::packet::Packet;
 use crate::random::Random;
+use crate::time::Time;
 use rand::RngExt;
 
 /// Duplicates every packet with the same probability, independently.

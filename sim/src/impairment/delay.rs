@@ -1,9 +1,9 @@
 //! Delay per packet: reordering and jitter.
 
 use super::{Fate, Impairment, NotAProbability, probability};
-use crate::clock::Time;
 use crate::packet::Packet;
 use crate::random::Random;
+use crate::time::Time;
 use rand::RngExt;
 use std::time::Duration;
 

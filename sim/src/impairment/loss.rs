@@ -1,9 +1,9 @@
 //! Loss: at random, in bursts, of given packets, and for a while.
 
 use super::{Fate, Impairment, NotAProbability, probability};
-use crate::clock::Time;
 use crate::packet::Packet;
 use crate::random::Random;
+use crate::time::Time;
 use rand::RngExt;
 use std::time::Duration;
 

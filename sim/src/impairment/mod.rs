@@ -8,8 +8,8 @@ pub use alteration::{Corruption, Duplication};
 pub use delay::{Jittering, Reordering};
 pub use loss::{GilbertElliott, GivenLoss, Outage, RandomLoss};
 
-use crate::clock::Time;
 use crate::packet::Packet;
+use crate::time::Time;
 use std::fmt::Debug;
 use std::time::Duration;
 use thiserror::Error;

@@ -1,8 +1,8 @@
 //! Controlled delay: RFC 8289.
 
 use super::{Queue, fits};
-use crate::clock::Time;
 use crate::packet::Packet;
+use crate::time::Time;
 use crate::units::Buffer;
 use std::collections::VecDeque;
 use std::time::Duration;

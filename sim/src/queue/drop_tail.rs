@@ -1,8 +1,8 @@
 //! Drop-tail.
 
 use super::{Fifo, Queue};
-use crate::clock::Time;
 use crate::packet::Packet;
+use crate::time::Time;
 use crate::units::Buffer;
 
 /// First in, first out; what finds the queue full is dropped.

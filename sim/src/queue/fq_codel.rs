@@ -2,8 +2,8 @@
 
 use super::Queue;
 use super::codel::{Law, State, Timed, Toll};
-use crate::clock::Time;
 use crate::packet::{Packet, Side};
+use crate::time::Time;
 use crate::units::Buffer;
 use rand::Rng;
 use rand_xoshiro::SplitMix64;

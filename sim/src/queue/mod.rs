@@ -10,8 +10,8 @@ pub use drop_tail::DropTail;
 pub use fq_codel::{FqCodel, FqCodelParameters};
 pub use red::{Red, RedError, RedParameters};
 
-use crate::clock::Time;
 use crate::packet::Packet;
+use crate::time::Time;
 use crate::units::Buffer;
 use std::collections::VecDeque;
 use std::fmt::Debug;

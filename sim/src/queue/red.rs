@@ -3,9 +3,9 @@
 //! 1993.
 
 use super::{Fifo, Queue};
-use crate::clock::Time;
 use crate::packet::Packet;
 use crate::random::Random;
+use crate::time::Time;
 use crate::units::{Buffer, Rate};
 use rand::RngExt;
 use std::num::NonZeroU64;

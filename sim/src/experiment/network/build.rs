@@ -9,18 +9,13 @@ use crate::impairment::{
 };
 use crate::invalid::Invalid;
 use crate::link::{Jitter, Link};
-use crate::queue::{
-    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedError,
-    RedParameters,
-};
 use crate::random::{self, LINK_PARTS, Random};
 use crate::rate_course::{RateCourse, TraceError};
 use crate::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
 use crate::units::{Buffer, LinkRate, Rate, Span, UnitError, WIRE_OVERHEAD_BYTES};
-use rand::Rng;
 use std::fs;
 use std::io;
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -75,9 +70,6 @@ pub enum BuildError {
 
 /// What waits on the way back when nothing else is said.
 const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999));
-
-/// A queue that is measured and never full.
-const NO_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MAX);
 
 impl Network {
     /// Builds the network for `flows`, whose full datagrams have a UDP payload of
@@ -276,7 +268,10 @@ impl<'a> Builder<'a> {
         let mut link = match &way.queue {
             QueueSpec::Unlimited if way.name.is_none() => Link::line(pace.rate, way.delay),
             queue => {
-                let queue = self.queue(way.place, queue, pace.rate, &mut random)?;
+                let full_packet_bytes = (self.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64;
+                let place = format!("{}.queue", way.place);
+                let next = || random.next();
+                let queue = queue.build(&place, pace.rate, full_packet_bytes, next)?;
                 Link::queued(pace.rate, way.delay, queue)
             }
         };
@@ -352,55 +347,6 @@ impl<'a> Builder<'a> {
             rate,
             highest,
             course,
-        })
-    }
-
-    fn queue(
-        &self,
-        place: &str,
-        queue: &QueueSpec,
-        rate: Rate,
-        random: &mut Randoms,
-    ) -> Result<Box<dyn Queue>, Invalid> {
-        let full_packet = NonZeroU64::new((self.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64);
-        Ok(match queue {
-            QueueSpec::Unlimited => Box::new(DropTail::new(NO_LIMIT)),
-            QueueSpec::DropTail(spec) => Box::new(DropTail::new(spec.limit)),
-            QueueSpec::Red(spec) => {
-                let parameters = RedParameters {
-                    limit: spec.limit,
-                    min: spec.min,
-                    max: spec.max,
-                    weight: spec.weight,
-                    max_probability: spec.max_p,
-                    gentle: spec.gentle,
-                    wait: spec.wait,
-                    ecn: spec.ecn,
-                    mean_packet_bytes: spec.mean_packet.or(full_packet).unwrap_or(NonZeroU64::MIN),
-                };
-                let red =
-                    Red::new(parameters, rate, random.next()).map_err(|error: RedError| {
-                        Invalid::new(format!("{place}.queue"), error.to_string())
-                    })?;
-                Box::new(red)
-            }
-            QueueSpec::Codel(spec) => Box::new(Codel::new(CodelParameters {
-                limit: spec.limit,
-                target: spec.target.duration(),
-                interval: spec.interval.duration(),
-                ecn: spec.ecn,
-            })),
-            QueueSpec::FqCodel(spec) => {
-                let parameters = FqCodelParameters {
-                    limit: spec.limit,
-                    flows: NonZeroUsize::new(spec.flows as usize).unwrap_or(NonZeroUsize::MIN),
-                    quantum: NonZeroU32::new(spec.quantum).unwrap_or(NonZeroU32::MIN),
-                    target: spec.target.duration(),
-                    interval: spec.interval.duration(),
-                    ecn: spec.ecn,
-                };
-                Box::new(FqCodel::new(parameters, random.next().next_u64()))
-            }
         })
     }
 

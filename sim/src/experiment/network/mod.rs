@@ -5,6 +5,8 @@
 mod build;
 mod impairment;
 mod queue;
+#[cfg(feature = "network")]
+mod queue_build;
 
 #[cfg(feature = "engine")]
 pub use build::{BuildError, Built, PathFacts};

@@ -1,0 +1,230 @@
+//! A link that is driven by any clock: the same queues, rates and delays as in a
+//! simulation, for packets that really exist.
+
+use crate::link::{Link, Taken};
+use crate::packet::Packet;
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// A link and the packets on it.
+///
+/// What happens on the link happens at its own exact times, however late it is
+/// looked at: lateness of one packet does not add to that of the next.
+///
+/// ```
+/// use gallop_sim::time::Time;
+/// use gallop_sim::conveyor::Conveyor;
+/// use gallop_sim::link::Link;
+/// use gallop_sim::packet::Packet;
+/// use gallop_sim::{Side, queue::DropTail};
+/// use std::time::Duration;
+///
+/// let queue = DropTail::new("25p".parse()?);
+/// let delay = Duration::from_millis(15);
+/// let link = Link::queued("10mbit".parse()?, delay, Box::new(queue));
+/// let mut conveyor = Conveyor::new(link);
+/// conveyor.offer(Packet::whole(0, Side::Server, 0, vec![0; 1500]), Time::ZERO);
+///
+/// let sent = Time::from(Duration::from_micros(1200));
+/// assert_eq!(conveyor.next_event(), Some(sent));
+/// assert!(conveyor.arrival(sent).is_none());
+/// let arrives = sent + delay;
+/// assert_eq!(conveyor.next_event(), Some(arrives));
+/// assert!(conveyor.arrival(arrives).is_some_and(|(time, _)| time == arrives));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Conveyor {
+    link: Link,
+    /// When the packet in service has been sent.
+    served_at: Option<Time>,
+    /// Packets that are held at the entrance, by when they go on.
+    held: BTreeMap<Key, Packet>,
+    /// Packets that have been sent, by when they arrive.
+    travelling: BTreeMap<Key, Packet>,
+    /// Packets so far, so that those of one time keep their order.
+    count: u64,
+    dropped: Vec<Packet>,
+}
+
+/// A time, and a number that no other packet has.
+type Key = (Time, u64);
+
+/// What happens next on a link.
+enum Event {
+    Served,
+    GoesOn,
+}
+
+impl Conveyor {
+    /// Nothing is on `link` yet.
+    #[must_use]
+    pub fn new(link: Link) -> Conveyor {
+        Conveyor {
+            link,
+            served_at: None,
+            held: BTreeMap::new(),
+            travelling: BTreeMap::new(),
+            count: 0,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// The link.
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// `packet` comes to the link `now`, which must not be before an earlier
+    /// call's time.
+    pub fn offer(&mut self, mut packet: Packet, now: Time) {
+        self.advance(now);
+        let admission = self.link.admit(&mut packet, now);
+        let Some(held) = admission.held else {
+            return;
+        };
+        let copies = std::iter::repeat_n(packet.clone(), admission.copies);
+        for packet in std::iter::once(packet).chain(copies) {
+            match held.is_zero() {
+                true => self.take(packet, now),
+                false => {
+                    let key = self.key(now + held);
+                    self.held.insert(key, packet);
+                }
+            }
+        }
+    }
+
+    /// When something happens next: no packet arrives before that.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Time> {
+        let first = |packets: &BTreeMap<Key, Packet>| Some(packets.first_key_value()?.0.0);
+        let inner = self.next_inner().map(|(time, _)| time);
+        inner.into_iter().chain(first(&self.travelling)).min()
+    }
+
+    /// The next packet that is at the end of the link by `now`, and since when.
+    pub fn arrival(&mut self, now: Time) -> Option<(Time, Packet)> {
+        self.advance(now);
+        let first = self.travelling.first_entry()?;
+        let (time, _) = *first.key();
+        (time <= now).then(|| (time, first.remove()))
+    }
+
+    fn key(&mut self, time: Time) -> Key {
+        self.count += 1;
+        (time, self.count)
+    }
+
+    /// The next thing to happen before a packet travels.
+    fn next_inner(&self) -> Option<(Time, Event)> {
+        let served = self.served_at.map(|time| (time, Event::Served));
+        let held = self.held.first_key_value();
+        let goes_on = held.map(|(&(time, _), _)| (time, Event::GoesOn));
+        served
+            .into_iter()
+            .chain(goes_on)
+            .min_by_key(|&(time, _)| time)
+    }
+
+    /// Lets all happen that happens by `now`.
+    fn advance(&mut self, now: Time) {
+        while let Some((time, event)) = self.next_inner().filter(|&(time, _)| time <= now) {
+            match event {
+                Event::Served => self.serve(time),
+                Event::GoesOn => {
+                    if let Some((_, packet)) = self.held.pop_first() {
+                        self.take(packet, time);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, packet: Packet, now: Time) {
+        match self.link.take(packet, now, &mut self.dropped) {
+            Taken::Nothing => {}
+            Taken::ServedAt(time) => self.served_at = Some(time),
+            Taken::ArrivesAt(time, packet) => self.travels(packet, time),
+        }
+        self.dropped.clear();
+    }
+
+    fn serve(&mut self, now: Time) {
+        self.served_at = None;
+        if let Some((packet, arrival, next)) = self.link.served(now, &mut self.dropped) {
+            self.served_at = next;
+            self.travels(packet, arrival);
+        }
+        self.dropped.clear();
+    }
+
+    fn travels(&mut self, packet: Packet, arrival: Time) {
+        let key = self.key(arrival);
+        self.travelling.insert(key, packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::impairment::{Duplication, Reordering};
+    use crate::packet::Side;
+    use crate::queue::DropTail;
+    use crate::random;
+    use std::time::Duration;
+
+    fn at(microseconds: u64) -> Time {
+        Duration::from_micros(microseconds).into()
+    }
+
+    /// One byte takes one microsecond; propagation takes 5 ms.
+    fn link() -> Link {
+        let queue = DropTail::new("2p".parse().expect("a buffer"));
+        let rate = "8mbit".parse().expect("a rate");
+        Link::queued(rate, Duration::from_millis(5), Box::new(queue))
+    }
+
+    fn packet(sequence: u64) -> Packet {
+        Packet::whole(0, Side::Client, sequence, vec![0; 100])
+    }
+
+    /// What arrives by `now`: numbers and microseconds.
+    fn arrivals(conveyor: &mut Conveyor, now: Time) -> Vec<(u64, u64)> {
+        std::iter::from_fn(|| conveyor.arrival(now))
+            .map(|(time, packet)| (packet.sequence(), time.as_nanos() / 1000))
+            .collect()
+    }
+
+    #[test]
+    fn lateness_of_the_clock_does_not_move_packets() {
+        let mut conveyor = Conveyor::new(link());
+        for sequence in 0..4 {
+            conveyor.offer(packet(sequence), at(0));
+        }
+        // Two have been sent meanwhile, so that there is room for one more.
+        conveyor.offer(packet(4), at(250));
+        assert_eq!(conveyor.next_event(), Some(at(300)));
+        assert_eq!(arrivals(&mut conveyor, at(5199)), [(0, 5100)]);
+        let rest = [(1, 5200), (2, 5300), (4, 5400)];
+        assert_eq!(arrivals(&mut conveyor, at(60_000)), rest);
+        assert_eq!(conveyor.next_event(), None);
+        assert_eq!(conveyor.link().meter().drops(), 1);
+    }
+
+    #[test]
+    fn held_packets_go_on_later_and_copies_follow() {
+        let always = |part| random::stream(1, part);
+        let hold = Reordering::new(1.0, Duration::from_micros(300), always(1));
+        let double = Duplication::new(1.0, always(2));
+        let link = link()
+            .with_impairment(Box::new(hold.expect("a probability")))
+            .with_impairment(Box::new(double.expect("a probability")));
+        let mut conveyor = Conveyor::new(link);
+        conveyor.offer(packet(0), at(0));
+        assert_eq!(conveyor.next_event(), Some(at(300)));
+        let both = [(0, 5400), (0, 5500)];
+        assert_eq!(arrivals(&mut conveyor, at(6000)), both);
+    }
+}

@@ -1,0 +1,71 @@
+//! Makes the queue that a file describes.
+
+use super::QueueSpec;
+use crate::invalid::Invalid;
+use crate::queue::{
+    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedError,
+    RedParameters,
+};
+use crate::random::Random;
+use crate::units::{Buffer, Rate};
+use rand::Rng;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+
+/// A queue that is measured and never full.
+const NO_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MAX);
+
+impl QueueSpec {
+    /// Builds the queue for a link of `rate`, on which a full packet has
+    /// `full_packet_bytes` on the wire. What is random draws from `random`, which
+    /// is asked at most once. `place` is where the description stands.
+    ///
+    /// # Errors
+    /// Refuses parameters that contradict each other.
+    pub fn build(
+        &self,
+        place: &str,
+        rate: Rate,
+        full_packet_bytes: u64,
+        random: impl FnOnce() -> Random,
+    ) -> Result<Box<dyn Queue>, Invalid> {
+        self.validate(place)?;
+        let full_packet = NonZeroU64::new(full_packet_bytes);
+        Ok(match self {
+            QueueSpec::Unlimited => Box::new(DropTail::new(NO_LIMIT)),
+            QueueSpec::DropTail(spec) => Box::new(DropTail::new(spec.limit)),
+            QueueSpec::Red(spec) => {
+                let parameters = RedParameters {
+                    limit: spec.limit,
+                    min: spec.min,
+                    max: spec.max,
+                    weight: spec.weight,
+                    max_probability: spec.max_p,
+                    gentle: spec.gentle,
+                    wait: spec.wait,
+                    ecn: spec.ecn,
+                    mean_packet_bytes: spec.mean_packet.or(full_packet).unwrap_or(NonZeroU64::MIN),
+                };
+                let red = Red::new(parameters, rate, random())
+                    .map_err(|error: RedError| Invalid::new(place, error.to_string()))?;
+                Box::new(red)
+            }
+            QueueSpec::Codel(spec) => Box::new(Codel::new(CodelParameters {
+                limit: spec.limit,
+                target: spec.target.duration(),
+                interval: spec.interval.duration(),
+                ecn: spec.ecn,
+            })),
+            QueueSpec::FqCodel(spec) => {
+                let parameters = FqCodelParameters {
+                    limit: spec.limit,
+                    flows: NonZeroUsize::new(spec.flows as usize).unwrap_or(NonZeroUsize::MIN),
+                    quantum: NonZeroU32::new(spec.quantum).unwrap_or(NonZeroU32::MIN),
+                    target: spec.target.duration(),
+                    interval: spec.interval.duration(),
+                    ecn: spec.ecn,
+                };
+                Box::new(FqCodel::new(parameters, random().next_u64()))
+            }
+        })
+    }
+}

@@ -256,6 +256,9 @@ fn longest_number(text: &str) -> Option<(f64, &str)> {
 pub struct Rate(NonZeroU64);
 
 impl Rate {
+    /// 1 Mbit/s.
+    pub const MEGABIT: Rate = Rate(NonZeroU64::new(1_000_000).expect("not zero"));
+
     /// 1 Gbit/s.
     pub const GIGABIT: Rate = Rate(NonZeroU64::new(1_000_000_000).expect("not zero"));
 

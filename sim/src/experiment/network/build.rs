@@ -405,12 +405,6 @@ impl Conditions<'_> {
     }
 }
 
-impl QueueSpec {
-    fn drop_tail(limit: Buffer) -> QueueSpec {
-        QueueSpec::DropTail(super::DropTailSpec { limit })
-    }
-}
-
 /// Streams of random numbers for the parts of one direction of a link.
 struct Randoms {
     seed: u64,

@@ -157,6 +157,12 @@ fn fq_quantum() -> u32 {
 const MOST_FQ_FLOWS: u32 = 65_536;
 
 impl QueueSpec {
+    /// First in, first out, with room for `limit`.
+    #[must_use]
+    pub fn drop_tail(limit: Buffer) -> QueueSpec {
+        QueueSpec::DropTail(DropTailSpec { limit })
+    }
+
     /// Checks what the types cannot.
     pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
         match self {

@@ -1,0 +1,177 @@
+//! What a path has measured.
+
+use gallop_sim::conveyor::Conveyor;
+use gallop_sim::time::Time;
+use serde::Serialize;
+use std::fmt;
+use std::time::Duration;
+
+use crate::exit::ExitCounts;
+
+/// What a path has measured in its time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How long it was there.
+    pub seconds: f64,
+    /// From the client to the server.
+    pub to_server: DirectionReport,
+    /// From the server to the client.
+    pub to_client: DirectionReport,
+    /// How often the NAT forgot its bindings.
+    pub rebindings: u64,
+    /// How late packets left.
+    pub lateness: Lateness,
+    /// Processor time that the path took.
+    pub cpu_seconds: f64,
+    /// Whether its thread had real-time priority.
+    pub real_time_priority: bool,
+}
+
+/// What a path has measured in one direction. Bytes are those of IP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DirectionReport {
+    /// Packets that came.
+    pub offered_packets: u64,
+    /// Their bytes.
+    pub offered_bytes: u64,
+    /// Packets that left at the other end.
+    pub delivered_packets: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Packets that the queue dropped.
+    pub dropped_packets: u64,
+    /// Packets that the queue marked.
+    pub marked_packets: u64,
+    /// The longest that the queue was, the packet in service included.
+    pub max_queue_packets: usize,
+    /// Packets lost at random.
+    pub lost_packets: u64,
+    /// Packets lost in a black hole.
+    pub blackholed_packets: u64,
+    /// Packets that were damaged and delivered.
+    pub corrupted_packets: u64,
+    /// Packets for a binding that the NAT did not have.
+    pub unbound_packets: u64,
+    /// Packets that no router would pass on.
+    pub unrouted_packets: u64,
+    /// Packets that the receiver's device did not take.
+    pub refused_packets: u64,
+}
+
+impl DirectionReport {
+    /// Adds what the link and its end have counted.
+    pub(crate) fn complete(self, conveyor: &Conveyor, exit: ExitCounts) -> DirectionReport {
+        let meter = conveyor.link().meter();
+        DirectionReport {
+            dropped_packets: meter.drops(),
+            marked_packets: conveyor.link().marks(),
+            max_queue_packets: meter.max_packets(),
+            lost_packets: exit.lost,
+            blackholed_packets: exit.blackholed,
+            corrupted_packets: exit.corrupted,
+            ..self
+        }
+    }
+}
+
+/// How much later than due packets left the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Lateness {
+    /// In the mean.
+    pub mean_s: f64,
+    /// At most.
+    pub max_s: f64,
+    /// Packets that were more than a millisecond late.
+    pub over_1ms_packets: u64,
+}
+
+/// Collects lateness.
+#[derive(Debug, Default)]
+pub(crate) struct LatenessMeter {
+    packets: u32,
+    sum: Duration,
+    max: Duration,
+    over_1ms: u64,
+}
+
+impl LatenessMeter {
+    /// A packet that was `due` leaves `now`.
+    pub(crate) fn record(&mut self, due: Time, now: Time) {
+        let late = now - due;
+        self.packets = self.packets.saturating_add(1);
+        self.sum += late;
+        self.max = self.max.max(late);
+        self.over_1ms += u64::from(late > Duration::from_millis(1));
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        Lateness {
+            mean_s: self.sum.as_secs_f64() / f64::from(self.packets.max(1)),
+            max_s: self.max.as_secs_f64(),
+            over_1ms_packets: self.over_1ms,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "path: {:.1} s, {:.2} s of processor time",
+            self.seconds, self.cpu_seconds
+        )?;
+        for (name, direction) in [
+            ("to server", &self.to_server),
+            ("to client", &self.to_client),
+        ] {
+            writeln!(f, "{name}: {direction}")?;
+        }
+        if self.rebindings > 0 {
+            writeln!(f, "rebindings: {}", self.rebindings)?;
+        }
+        let Lateness {
+            mean_s,
+            max_s,
+            over_1ms_packets,
+        } = self.lateness;
+        let priority = match self.real_time_priority {
+            true => "",
+            false => ", without real-time priority",
+        };
+        write!(
+            f,
+            "lateness: mean {:.0} µs, at most {:.1} ms, {over_1ms_packets} packets over 1 ms{priority}",
+            mean_s * 1e6,
+            max_s * 1e3,
+        )
+    }
+}
+
+impl fmt::Display for DirectionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of {} packets ({} of {} bytes), queue at most {}",
+            self.delivered_packets,
+            self.offered_packets,
+            self.delivered_bytes,
+            self.offered_bytes,
+            self.max_queue_packets,
+        )?;
+        for (count, what) in [
+            (self.dropped_packets, "dropped"),
+            (self.marked_packets, "marked"),
+            (self.lost_packets, "lost"),
+            (self.blackholed_packets, "blackholed"),
+            (self.corrupted_packets, "corrupted"),
+            (self.unbound_packets, "unbound"),
+            (self.unrouted_packets, "unrouted"),
+            (self.refused_packets, "refused"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}

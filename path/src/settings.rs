@@ -1,0 +1,295 @@
+//! What a path is like.
+
+use gallop_sim::experiment::network::QueueSpec;
+use gallop_sim::units::{Buffer, Rate, Span};
+use serde::Deserialize;
+use serde::de::{self, IntoDeserializer, value::StrDeserializer};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What a path is like in both directions.
+///
+/// Everything that changes with time counts from the first packet of the client.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// From the client to the server.
+    pub to_server: Direction,
+    /// From the server to the client.
+    pub to_client: Direction,
+    /// The NAT before the client, if there is one that forgets.
+    pub rebinding: Option<Rebinding>,
+    /// Determines everything random.
+    pub seed: u64,
+    /// A pcap file for the packets as they leave the path, at both ends.
+    pub capture: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The same in both directions.
+    #[must_use]
+    pub fn symmetric(direction: Direction) -> Settings {
+        Settings {
+            to_server: direction.clone(),
+            to_client: direction,
+            ..Settings::default()
+        }
+    }
+}
+
+/// What one direction is like: a queue, a link, and what happens to packets at
+/// its end.
+///
+/// NOTE: The simulator's experiments lose and damage packets at the entrance of a
+/// link; here they are lost and damaged when they have used it, as on the paths
+/// of the QUIC interop runner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Direction {
+    /// Bits of IP packets per second.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// What waits for the link.
+    pub queue: QueueSpec,
+    /// Packets that are lost.
+    pub loss: Option<Errors>,
+    /// UDP datagrams that are damaged. Their checksums are right, so that they
+    /// reach the endpoint. Version Negotiation packets are spared: a damaged
+    /// version is answered by one that a client has to ignore (RFC 9000 §6.2).
+    pub corruption: Option<Errors>,
+    /// Times in which all packets are lost.
+    pub blackhole: Option<Blackhole>,
+}
+
+impl Default for Direction {
+    /// The path of the interop runner: 10 Mbit/s, 15 ms, 25 packets.
+    fn default() -> Direction {
+        let limit = NonZeroU64::MIN.saturating_add(24);
+        Direction {
+            rate: Rate::MEGABIT.saturating_mul(10),
+            delay: Duration::from_millis(15),
+            queue: QueueSpec::drop_tail(Buffer::Packets(limit)),
+            loss: None,
+            corruption: None,
+            blackhole: None,
+        }
+    }
+}
+
+/// A text that is not the setting that it should be.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("\"{text}\" is not {expected}{reason}")]
+pub struct SettingError {
+    text: String,
+    expected: &'static str,
+    reason: String,
+}
+
+impl SettingError {
+    fn new(text: &str, expected: &'static str) -> SettingError {
+        let (text, reason) = (text.to_owned(), String::new());
+        SettingError {
+            text,
+            expected,
+            reason,
+        }
+    }
+
+    fn because(self, reason: impl ToString) -> SettingError {
+        let reason = format!(": {}", reason.to_string());
+        SettingError { reason, ..self }
+    }
+}
+
+/// Errors that hit packets at random, each with the same probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// From 0 to 1.
+    pub probability: f64,
+    /// At most so many packets in a row are hit.
+    pub burst: Option<u32>,
+}
+
+/// "2%", "0.02", or with a limit "30%,burst=3".
+impl FromStr for Errors {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Errors, SettingError> {
+        const EXPECTED: &str = "a share of packets such as 2%, 0.02 or 30%,burst=3";
+        let wrong = || SettingError::new(text, EXPECTED);
+        let (share, rest) = text
+            .split_once(',')
+            .map_or((text, None), |(a, b)| (a, Some(b)));
+        let probability = match share.strip_suffix('%') {
+            Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+            None => share.parse(),
+        };
+        let probability = probability
+            .ok()
+            .filter(|probability| (0.0..=1.0).contains(probability))
+            .ok_or_else(|| wrong().because("the share must lie between 0 and 100%"))?;
+        let burst = rest.map(|rest| {
+            let number = rest
+                .strip_prefix("burst=")
+                .and_then(|number| number.parse().ok());
+            number.ok_or_else(wrong)
+        });
+        Ok(Errors {
+            probability,
+            burst: burst.transpose()?,
+        })
+    }
+}
+
+/// Times in which all packets are lost, in turn with times in which they are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blackhole {
+    /// How long packets pass.
+    pub on: Duration,
+    /// How long they are lost.
+    pub off: Duration,
+    /// How many times they are lost; after that they pass.
+    pub times: u32,
+}
+
+/// "on=5s,off=2s", and "times=3" if it happens more than once.
+impl FromStr for Blackhole {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Blackhole, SettingError> {
+        const EXPECTED: &str = "a black hole such as on=5s,off=2s or on=5s,off=2s,times=3";
+        let wrong = || SettingError::new(text, EXPECTED);
+        let (mut on, mut off, mut times) = (None, None, 1);
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+            match key {
+                "on" => on = Some(span(value).map_err(|error| wrong().because(error))?),
+                "off" => off = Some(span(value).map_err(|error| wrong().because(error))?),
+                "times" => times = value.parse().map_err(|error| wrong().because(error))?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(Blackhole {
+            on: on.ok_or_else(wrong)?,
+            off: off.ok_or_else(wrong)?,
+            times,
+        })
+    }
+}
+
+/// A NAT before the client that forgets its bindings of UDP ports. What the
+/// server sends to a forgotten one is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebinding {
+    /// What is new afterwards.
+    pub what: Rebound,
+    /// When it happens first.
+    pub first: Duration,
+    /// How long after that it happens again, and again.
+    pub every: Option<Duration>,
+}
+
+/// What a rebinding changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebound {
+    /// The client's port.
+    Port,
+    /// The client's address and port.
+    Address,
+}
+
+/// "port" or "addr".
+impl FromStr for Rebound {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Rebound, SettingError> {
+        match text {
+            "port" => Ok(Rebound::Port),
+            "addr" => Ok(Rebound::Address),
+            _ => Err(SettingError::new(text, "what is rebound: port or addr")),
+        }
+    }
+}
+
+/// A time such as "15ms".
+///
+/// # Errors
+/// Says what would be right.
+pub fn span(text: &str) -> Result<Duration, gallop_sim::units::UnitError> {
+    text.parse().map(Span::duration)
+}
+
+/// A queue: "25p" or "64kb" for drop-tail, "unlimited", or a table such as
+/// `{ kind = "codel", limit = "1000p" }`, as in an experiment's file.
+///
+/// # Errors
+/// Says what would be right.
+pub fn queue(text: &str) -> Result<QueueSpec, SettingError> {
+    #[derive(Deserialize)]
+    struct Line {
+        queue: QueueSpec,
+    }
+    let wrong = |reason: &str| SettingError::new(text, "a queue").because(reason);
+    if !text.trim_start().starts_with('{') {
+        let plain: StrDeserializer<'_, de::value::Error> = text.into_deserializer();
+        return QueueSpec::deserialize(plain).map_err(|error| wrong(&error.to_string()));
+    }
+    let line: Line =
+        toml::from_str(&format!("queue = {text}")).map_err(|error| wrong(error.message()))?;
+    Ok(line.queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_a_share_and_maybe_a_limit() {
+        let errors = |probability, burst| Ok(Errors { probability, burst });
+        assert_eq!("2%".parse(), errors(0.02, None));
+        assert_eq!("0.3,burst=3".parse(), errors(0.3, Some(3)));
+        for wrong in [
+            "",
+            "2",
+            "101%",
+            "-1%",
+            "nan",
+            "2%,burst",
+            "2%,burst=x",
+            "2%,3",
+        ] {
+            let error = wrong.parse::<Errors>().unwrap_err().to_string();
+            assert!(error.contains("30%,burst=3"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_black_hole_has_two_times() {
+        let expected = Blackhole {
+            on: Duration::from_secs(5),
+            off: Duration::from_millis(2500),
+            times: 1,
+        };
+        assert_eq!("on=5s,off=2.5s".parse(), Ok(expected));
+        let times = 4;
+        let expected = Blackhole { times, ..expected };
+        assert_eq!("times=4,off=2500ms,on=5s".parse(), Ok(expected));
+        for wrong in ["", "on=5s", "on=5,off=2s", "on=5s,off=2s,x=1", "5s"] {
+            assert!(wrong.parse::<Blackhole>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn queues_are_written_as_in_experiments() {
+        assert_eq!(queue("25p"), Ok(Direction::default().queue));
+        assert_eq!(queue("unlimited"), Ok(QueueSpec::Unlimited));
+        let codel = queue("{ kind = \"codel\", limit = \"100p\" }");
+        assert!(matches!(codel, Ok(QueueSpec::Codel(_))));
+        for wrong in ["25", "{ kind = \"x\" }", "\"", "{"] {
+            let error = queue(wrong).unwrap_err().to_string();
+            assert!(error.contains("is not a queue: "), "{error}");
+        }
+    }
+}

@@ -38,14 +38,32 @@ enum Task {
     /// Makes a path and runs commands at its ends
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Checks a path against itself: rate, delay, buffer, losses and more are those
+    /// that were asked for
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(Check),
+}
+
+const CHECK_EXAMPLES: &str = "\
+Example:
+  gallop-path check --json > check.json
+
+Exit code: 0 if all is right, 1 if not or if there can be no path.";
+
+#[derive(Debug, Args)]
+struct Check {
+    /// Writes what was measured as JSON to standard output, and the table to standard
+    /// error
+    #[arg(long)]
+    json: bool,
 }
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   gallop-path run -- ping -c 3 193.167.100.100
   gallop-path run --rate 10mbit --delay 15ms --queue 25p \\
-      --server 'gallop-server --listen [::]:4433' \\
-      -- gallop-client https://193.167.100.100:4433/file
+      --server './gallop-server --root .' \\
+      -- ./gallop-client --insecure https://193.167.100.100:4433/file
   gallop-path run --loss 30%,burst=3 --blackhole on=5s,off=2s --seed 7
       (no command: prints where the namespaces are, for nsenter, and waits for Ctrl-C)
 
@@ -162,6 +180,7 @@ impl PathArguments {
 pub(crate) fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Task::Run(task) => run(*task),
+        Task::Check(task) => check(&task),
     };
     result.unwrap_or_else(|error| {
         eprintln!("gallop-path: {error}");
@@ -189,6 +208,22 @@ fn run(task: Run) -> Result<ExitCode, AnyError> {
     drop(server);
     write_report(&path.stop()?, task.json.as_deref())?;
     Ok(code)
+}
+
+fn check(task: &Check) -> Result<ExitCode, AnyError> {
+    let measurements = gallop_path::check::run(|measurement| match task.json {
+        true => eprintln!("{measurement}"),
+        false => println!("{measurement}"),
+    })?;
+    if task.json {
+        println!("{}", serde_json::to_string_pretty(&measurements)?);
+    }
+    Ok(
+        match measurements.iter().all(|measurement| measurement.good) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
+    )
 }
 
 /// A command and what it starts, which end with this value.

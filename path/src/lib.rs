@@ -28,6 +28,7 @@
 #![cfg(target_os = "linux")]
 
 mod capture;
+pub mod check;
 mod damage;
 mod error;
 mod exit;

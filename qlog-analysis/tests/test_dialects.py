@@ -3,14 +3,16 @@
 import gzip
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from synthetic import TraceText
 
-from qlog_analysis import load, load_all
+from qlog_analysis import dialects, load, load_all
 from qlog_analysis.errors import NotQlogError
+from qlog_analysis.reader import read_trace
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -156,3 +158,16 @@ def test_what_is_no_qlog_is_named(tmp_path: Path, content: bytes, what: str) -> 
     path.write_bytes(content)
     with pytest.raises(NotQlogError, match=rf"file: not a qlog trace: {what}"):
         load(path)
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_quic_go_is_the_same_read_as_it_is_and_translated(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    path = Path(__file__).parent / "fixtures" / f"quic-go.{end}.sqlog.gz"
+    native = read_trace(path, received=True)
+    monkeypatch.setattr(dialects, "QUIC_GO", replace(dialects.QUIC_GO, native=False))
+    translated = read_trace(path, received=True)
+    assert native.records == translated.records
+    for name in ("sent", "received", "acks", "metrics", "states", "losses"):
+        assert getattr(native, name).equals(getattr(translated, name)), name

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from qlog_analysis.dialects import rows
@@ -28,6 +29,7 @@ _MOST_HEADER_BYTES = 1 << 20
 _RS = b"\x1e"
 _LF = b"\n"
 _BOM = b"\xef\xbb\xbf"
+_SHORT_BYTES = 16
 # A control character has no place in JSON, so that as the separator of columns it never splits.
 _NEVER = "\x01"
 
@@ -38,13 +40,6 @@ _EVENT_START = re.compile(
 )
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
 def decode(text: str) -> Any:
     """What a JSON text says; NaN and Infinity are no JSON.
 
@@ -52,9 +47,27 @@ def decode(text: str) -> Any:
         ValueError: it is not JSON.
     """
     try:
-        return _DECODER.decode(text)
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _decode_at(text: str, start: int) -> tuple[Any, int]:
+    """What a JSON text within another says, and where it ends.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        _, end = _DECODER.raw_decode(text, start)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return decode(text[start:end]), end
 
 
 def values(texts: Iterable[str]) -> Iterator[Any]:
@@ -215,8 +228,8 @@ def _salvaged(text: str) -> Iterator[Document]:
             if text[at : match.start()].strip(" \t\r\n,"):
                 unreadable += 1
             try:
-                event, at = _DECODER.raw_decode(text, match.start())
-            except (ValueError, RecursionError):
+                event, at = _decode_at(text, match.start())
+            except ValueError:
                 at = match.start() + 1
                 continue
             if isinstance(event, list) or _is_event(event):
@@ -241,8 +254,8 @@ def salvage(text: str) -> tuple[list[str], bool]:
         if match.start() < at:
             continue
         try:
-            event, end = _DECODER.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+            event, end = _decode_at(text, match.start())
+        except ValueError:
             continue
         if isinstance(event, dict) and _is_event(event):
             events.append(text[match.start() : end])
@@ -269,7 +282,11 @@ def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
                     event.encode() for event in events if "\N{REPLACEMENT CHARACTER}" not in event
                 ]
         lines = _as_lines(separator.join(good), separator)
-    return lines.filter(lines.str.strip_chars() != ""), undecodable
+    lines = lines.drop_nulls()
+    # A longer line is hardly blank, and to look at all of them takes time.
+    if (lines.str.len_bytes() < _SHORT_BYTES).any():
+        lines = lines.filter(lines.str.strip_chars() != "")
+    return lines, undecodable
 
 
 def _as_lines(block: bytes, separator: bytes) -> pl.Series:

@@ -190,8 +190,9 @@ OLD_QUICHE = Dialect("quiche before 0.25", pacing_bits=8.0)
 CANONICAL = Dialect("qlog-analysis", logs_losses=True, from_first_event=False, native=True)
 """What `convert` writes, and what all others are turned into."""
 
-QUIC_GO = Dialect("quic-go", logs_losses=True)
-"""0.5x: the names of draft-02 in the container of main-schema-11 and later."""
+QUIC_GO = Dialect("quic-go", logs_losses=True, native=True)
+"""0.5x: the names of draft-02 in the container of main-schema-11 and later; what follows the colon
+is all that the reader looks at."""
 
 QUINN = Dialect("quinn", logs_losses=True, rtt_ms=1000.0, initial_rtt=0.333)
 """0.11: RTTs in seconds, no frames, all connections of an endpoint in one file."""

@@ -1,18 +1,17 @@
 """Reads qlog traces into one tidy table per kind of event.
 
-polars takes a file apart into records, sorts these by the name of their event, and decodes with a
-fixed schema only the kinds and the fields that are used: quick, and no field that first appears
-late is lost to inference. Traces of other programs are first brought into the form of today's
-drafts, event by event (see `dialects`), which is slower.
+polars takes a file apart into records and sorts these by the name of their event; of the kinds
+that are used, msgspec decodes the fields that are used (see `events`). Traces of other programs are
+first brought into the form of today's drafts, event by event (see `dialects`), which is slower.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from qlog_analysis.container import Document, QlogFile, looks_whole, salvage, values
@@ -26,6 +25,7 @@ from qlog_analysis.dialects import (
     recognise,
 )
 from qlog_analysis.errors import NotQlogError, SeveralTracesError
+from qlog_analysis.events import LOST, METRICS, RECEIVED, RECEIVED_ACKS, SENT, STATES, Kind
 from qlog_analysis.unpacking import Unpacked
 
 
@@ -74,111 +74,6 @@ class Trace:
     skipped: int
     unordered: int
     truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of event: how to find it, what to decode of it, and the columns this becomes."""
-
-    marker: str
-    schema: pl.Struct
-    columns: tuple[pl.Expr, ...]
-    required: tuple[str, ...]
-    wanted: str = ""
-    """Text without which a record of this kind holds nothing of use."""
-
-
-def _event(**data: pl.DataType | type[pl.DataType]) -> pl.Struct:
-    return pl.Struct({"time": pl.Float64, "data": pl.Struct(data)})
-
-
-def _field(*names: str) -> pl.Expr:
-    expr = pl.col("record")
-    for name in names:
-        expr = expr.struct.field(name)
-    return expr
-
-
-_TIME = _field("time").alias("time_ms")
-_PACKET_TYPE = _field("data", "header", "packet_type").alias("packet_type")
-
-_HEADER = pl.Struct({"packet_type": pl.String, "packet_number": pl.Int64})
-_PACKET = (_TIME, _PACKET_TYPE, _field("data", "header", "packet_number").alias("packet_number"))
-_LENGTH = _field("data", "raw", "length").alias("length_bytes")
-
-_SENT = _Kind(
-    marker=':packet_sent"',
-    schema=_event(header=_HEADER, raw=pl.Struct({"length": pl.Int64})),
-    columns=(*_PACKET, _LENGTH),
-    required=("time_ms", "packet_number", "length_bytes"),
-)
-
-_RECEIVED = _Kind(
-    marker=':packet_received"',
-    wanted='"acked_ranges"',
-    schema=_event(
-        header=_HEADER,
-        raw=pl.Struct({"length": pl.Int64}),
-        frames=pl.List(pl.Struct({"acked_ranges": pl.List(pl.List(pl.Int64))})),
-    ),
-    columns=(*_PACKET, _LENGTH, _field("data", "frames").alias("frames")),
-    required=("time_ms", "frames"),
-)
-
-_ALL_RECEIVED = replace(_RECEIVED, wanted="", required=("time_ms", "packet_type"))
-
-VEGAS_FIELDS = (
-    "vegas_base_rtt_ms",
-    "vegas_round_rtt_ms",
-    "vegas_expected_bps",
-    "vegas_actual_bps",
-    "vegas_backlog_packets",
-    "vegas_incr_packets",
-    "vegas_status",
-)
-"""What our controllers add to the metrics event; quiche hands them on as numbers."""
-
-_RENAMED = {
-    "min_rtt": "min_rtt_ms",
-    "smoothed_rtt": "smoothed_rtt_ms",
-    "latest_rtt": "latest_rtt_ms",
-    "congestion_window": "window_bytes",
-    "bytes_in_flight": "in_flight_bytes",
-    "ssthresh": "ssthresh_bytes",
-}
-
-_METRICS = _Kind(
-    marker='metrics_updated"',
-    schema=_event(
-        **dict.fromkeys((*_RENAMED, "pacing_rate", "pto_count", *VEGAS_FIELDS), pl.Float64),
-        cf_app_limited=pl.Boolean,
-        cf_lost_packets=pl.Struct({"total": pl.Int64}),
-    ),
-    columns=(
-        _TIME,
-        *(_field("data", name).alias(column) for name, column in _RENAMED.items()),
-        _field("data", "pacing_rate").alias("pacing_bps"),
-        _field("data", "cf_lost_packets", "total").alias("lost_packets"),
-        _field("data", "pto_count").alias("pto_count"),
-        _field("data", "cf_app_limited").alias("app_limited"),
-        *(_field("data", name).alias(name) for name in VEGAS_FIELDS),
-    ),
-    required=("time_ms",),
-)
-
-_STATES = _Kind(
-    marker=':congestion_state_updated"',
-    schema=_event(new=pl.String),
-    columns=(_TIME, _field("data", "new").alias("state")),
-    required=("time_ms", "state"),
-)
-
-_LOST = _Kind(
-    marker=':packet_lost"',
-    schema=_event(header=_HEADER),
-    columns=_PACKET,
-    required=("time_ms", "packet_number"),
-)
 
 
 def read_trace(
@@ -240,18 +135,19 @@ def _read(path: Path, file: QlogFile, received: bool) -> list[Trace]:
     return reading.traces()
 
 
+_NO_LINES = pl.Series([], dtype=pl.String)
+
+
 class _Tables:
     """The tables of one connection while they grow."""
 
-    def __init__(self, kinds: Sequence[_Kind]) -> None:
-        self._kinds = kinds
-        self._parts = [[_no_rows(kind)] for kind in kinds]
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = [(kind, kind.tables([], _NO_LINES)) for kind in kinds]
+        self._parts = [[table] for _, empty in self._kinds for table in empty]
 
     def add(self, lines: pl.Series) -> tuple[int, int]:
         """Takes records; gives the number of events in them, and of those that were bad."""
-        whole = looks_whole(lines)
-        parts, bad, failed = self._decode(lines.filter(whole))
-        failed += lines.filter(~whole).to_list()
+        parts, bad, failed = self._decode(lines)
         records = len(lines)
         if failed:
             found = [salvage(text) for text in failed]
@@ -269,18 +165,25 @@ class _Tables:
         return records, bad
 
     def _decode(self, lines: pl.Series) -> tuple[list[pl.DataFrame], int, list[str]]:
-        """The rows of each kind, the number of bad events, and the texts that are no JSON."""
-        parts = []
+        """The rows of each table, the number of bad events, and the texts that are no event."""
+        parts: list[pl.DataFrame] = []
         bad = 0
         failed: list[str] = []
-        for kind in self._kinds:
+        for kind, empty in self._kinds:
             of_kind = lines.str.contains(kind.marker, literal=True)
-            part, bad_of_kind, failed_of_kind = _decode(_useful(lines.filter(of_kind), kind), kind)
-            parts.append(part)
+            if kind.wanted:
+                of_kind &= lines.str.contains(kind.wanted, literal=True)
+            if not of_kind.any():
+                parts += empty
+                continue
+            tables, bad_of_kind, failed_of_kind = _decode(lines.filter(of_kind), kind)
+            parts += tables
             bad += bad_of_kind
             failed += failed_of_kind
             lines = lines.filter(~of_kind)
-        return parts, bad + _count_strays(lines), failed
+        whole = looks_whole(lines)
+        failed += lines.filter(~whole).to_list()
+        return parts, bad + _count_strays(lines.filter(whole)), failed
 
     def finish(self) -> tuple[list[pl.DataFrame], int]:
         """The tables in order of time, and the number of rows that were out of order."""
@@ -291,7 +194,8 @@ class _Tables:
             late = int((time < time.cum_max()).sum())
             if late:
                 tables[number] = table.sort("time_ms", maintain_order=True)
-            unordered += late
+            # Acknowledgements are rows of what was received, too.
+            unordered += 0 if "first" in table.columns else late
         return tables, unordered
 
 
@@ -301,12 +205,13 @@ class _Reading:
     def __init__(self, path: Path, file: QlogFile, received: bool) -> None:
         self._path = path
         self._file = file
-        wanted = _ALL_RECEIVED if received else _RECEIVED
-        self._kinds = (_SENT, wanted, _METRICS, _STATES, _LOST)
+        wanted = RECEIVED if received else RECEIVED_ACKS
+        self._kinds = (SENT, wanted, METRICS, STATES, LOST)
         self._connections: dict[str, _Connection] = {}
         self._records = 0
         self._skipped = 0
         self._truncated = False
+        self._start_ms: float | None = None
 
     def sequence(self) -> None:
         """Reads JSON-SEQ or JSON lines."""
@@ -322,6 +227,8 @@ class _Reading:
             self._skipped += lines.undecodable
             self._truncated = lines.cut_off
             if dialect.native:
+                if dialect.from_first_event and self._start_ms is None:
+                    self._start_ms = _first_ms(lines.texts, translate.clock)
                 records, bad = self._connection("", trace, dialect).tables.add(lines.texts)
                 self._records += records
                 self._skipped += bad
@@ -375,7 +282,10 @@ class _Reading:
         return [self._trace(connection) for connection in self._connections.values()]
 
     def _trace(self, connection: "_Connection") -> Trace:
-        (sent, received, metrics, states, losses), unordered = connection.tables.finish()
+        tables, unordered = connection.tables.finish()
+        if self._start_ms is not None:
+            tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
+        sent, received, acks, metrics, states, losses = tables
         dialect = connection.dialect
         # What was translated is in the drafts' units already.
         pacing = dialect.pacing_bits if dialect.native else 1.0
@@ -386,8 +296,8 @@ class _Reading:
             vantage=_vantage(connection.trace, sent, received),
             dialect=dialect,
             sent=sent,
-            received=received.drop("frames"),
-            acks=_ranges(received),
+            received=received,
+            acks=acks,
             metrics=_fill(metrics.with_columns(pl.col("pacing_bps") * pacing)),
             states=states,
             losses=losses,
@@ -417,75 +327,59 @@ def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFram
     return "client" if sent["time_ms"][0] < received["time_ms"][0] else "server"
 
 
+def _first_ms(texts: pl.Series, clock: Clock) -> float | None:
+    """The time of the first event that has one, which is the zero of all others."""
+    for event in values(texts):
+        try:
+            return float(event["time"]) * clock.scale
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
 def _once(texts: pl.Series) -> pl.Series:
     """Without the copies of events under their old name, which qvis needs."""
     return texts.filter(~texts.str.contains('"name":"recovery:', literal=True))
 
 
 def _text(event: Mapping[str, Any]) -> str:
-    return json.dumps(event, separators=(",", ":"))
+    return msgspec.json.encode(event).decode()
 
 
-def _useful(lines: pl.Series, kind: _Kind) -> pl.Series:
-    """Those with what is wanted of this kind."""
-    return lines.filter(lines.str.contains(kind.wanted, literal=True)) if kind.wanted else lines
+def _decode(lines: pl.Series, kind: Kind) -> tuple[list[pl.DataFrame], int, list[str]]:
+    """The tables of these records, the number of bad ones, and those that are no event."""
+    decoder = msgspec.json.Decoder(list[kind.event])  # type: ignore[name-defined]
+    good, failed = _decodable(lines, kind, decoder)
+    tables = [pl.concat(parts) for parts in zip(*good, strict=True)]
+    return tables, len(lines) - len(tables[0]) - len(failed), failed
 
 
-def _decode(lines: pl.Series, kind: _Kind) -> tuple[pl.DataFrame, int, list[str]]:
-    """The table of these records, the number of bad ones, and those that are no JSON."""
-    good, failed = _decodable(lines, kind.schema)
-    tables = [
-        records.to_frame("record").select(kind.columns).drop_nulls(kind.required)
-        for records in good
-    ]
-    table = pl.concat([_no_rows(kind), *tables]).filter(pl.col("time_ms").is_finite())
-    return table, lines.len() - table.height - len(failed), failed
+_Parts = list[tuple[pl.DataFrame, ...]]
 
 
-def _decodable(lines: pl.Series, schema: pl.Struct) -> tuple[list[pl.Series], list[str]]:
+def _decodable(
+    lines: pl.Series, kind: Kind, decoder: msgspec.json.Decoder[Any]
+) -> tuple[_Parts, list[str]]:
     """Decodes records; bad ones, which fail the whole, are found by halving and left out."""
-    if lines.is_empty():
-        return [], []
+    text = lines.str.join(",").item()
     try:
-        records = lines.str.json_decode(schema)
-        # The records are decoded as one array: a bad one can look like none or two.
-        if records.len() == lines.len():
-            return [records], []
-    except pl.exceptions.PolarsError:
+        events = decoder.decode(f"[{text}]")
+        # They are decoded as one array: a bad record can look like none or two.
+        if len(events) == len(lines):
+            return [kind.tables(events, lines)], []
+    except (msgspec.MsgspecError, RecursionError):
         pass
-    if lines.len() == 1:
-        return [], lines.to_list()
-    half = lines.len() // 2
-    first, bad = _decodable(lines.head(half), schema)
-    second, more_bad = _decodable(lines.slice(half), schema)
+    if len(lines) == 1:
+        return [kind.tables([], _NO_LINES)], lines.to_list()
+    half = len(lines) // 2
+    first, bad = _decodable(lines.head(half), kind, decoder)
+    second, more_bad = _decodable(lines.slice(half), kind, decoder)
     return first + second, bad + more_bad
-
-
-def _no_rows(kind: _Kind) -> pl.DataFrame:
-    return pl.DataFrame(schema={"record": kind.schema}).select(kind.columns)
 
 
 def _count_strays(lines: pl.Series) -> int:
     """The number of records that are no events, of those of no kind that is decoded."""
     return int((~lines.str.contains('"name"', literal=True)).sum())
-
-
-def _ranges(received: pl.DataFrame) -> pl.DataFrame:
-    """One row per acknowledged range; a range of one packet is logged as `[n]`."""
-    return (
-        received.explode("frames")
-        .select("time_ms", "packet_type", pl.col("frames").struct.field("acked_ranges"))
-        .drop_nulls("acked_ranges")
-        .explode("acked_ranges")
-        .select(
-            "time_ms",
-            "packet_type",
-            pl.col("acked_ranges").list.first().alias("first"),
-            pl.col("acked_ranges").list.last().alias("last"),
-        )
-        .drop_nulls()
-        .filter((pl.col("first") >= 0) & (pl.col("first") <= pl.col("last")))
-    )
 
 
 def _fill(metrics: pl.DataFrame) -> pl.DataFrame:

@@ -71,6 +71,11 @@ class Unpacked:
 
     def read(self, size: int) -> bytes:
         """As many bytes as that, fewer at the end of the file only."""
+        if self._stream is None:
+            more = self._file.read(max(0, size - len(self._raw)))
+            self._on_bytes(len(more))
+            out, self._raw = self._raw[:size] + more, self._raw[size:]
+            return out
         while len(self._ready) < size and self._raw:
             self._ready += self._unpack(self._raw)
             if not self.damaged:

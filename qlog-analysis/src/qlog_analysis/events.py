@@ -1,0 +1,222 @@
+"""The kinds of events that are read: how one is found, what is decoded of it, and its columns.
+
+msgspec decodes a record into objects that have the used fields only, and checks their types; it
+passes over all other fields without making anything of them, which is what makes it quick. Fields
+that are not there are None.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+import polars as pl
+
+_Integer = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""An integer of QUIC (RFC 9000 §16)."""
+
+
+class _Fields(msgspec.Struct, gc=False):
+    """Fields of an object; they refer to no other one in a circle, so none needs collecting."""
+
+
+class _Header(_Fields):
+    packet_type: str | None = None
+    packet_number: _Integer | None = None
+
+
+class _Raw(_Fields):
+    length: _Integer | None = None
+
+
+class _Frame(_Fields):
+    acked_ranges: tuple[tuple[_Integer, ...], ...] | None = None
+
+
+class _PacketData(_Fields):
+    header: _Header
+    raw: _Raw | None = None
+
+
+class _Packet(_Fields):
+    time: float
+    data: _PacketData
+
+
+class _ReceivedData(_PacketData):
+    frames: tuple[_Frame, ...] | None = None
+
+
+class _Received(_Fields):
+    time: float
+    data: _ReceivedData
+
+
+class _Count(_Fields):
+    total: _Integer | None = None
+
+
+class _MetricsData(_Fields):
+    min_rtt: float | None = None
+    smoothed_rtt: float | None = None
+    latest_rtt: float | None = None
+    congestion_window: float | None = None
+    bytes_in_flight: float | None = None
+    ssthresh: float | None = None
+    pacing_rate: float | None = None
+    pto_count: float | None = None
+    cf_app_limited: bool | None = None
+    cf_lost_packets: _Count | None = None
+    vegas_base_rtt_ms: float | None = None
+    vegas_round_rtt_ms: float | None = None
+    vegas_expected_bps: float | None = None
+    vegas_actual_bps: float | None = None
+    vegas_backlog_packets: float | None = None
+    vegas_incr_packets: float | None = None
+    vegas_status: float | None = None
+    vegas_alpha_packets: float | None = None
+    vegas_beta_packets: float | None = None
+
+
+class _Metrics(_Fields):
+    time: float
+    data: _MetricsData
+
+
+class _StateData(_Fields):
+    new: str
+
+
+class _State(_Fields):
+    time: float
+    data: _StateData
+
+
+_Schema = dict[str, type[pl.DataType]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of event.
+
+    Attributes:
+        marker: the end of the event's name, as it stands in a record.
+        event: what a record is decoded into.
+        tables: what becomes of decoded records, given as text too; the first table has a row for
+            each that has what it must have.
+        wanted: text without which a record of this kind holds nothing of use.
+    """
+
+    marker: str
+    event: type[msgspec.Struct]
+    tables: Callable[[Sequence[Any], pl.Series], tuple[pl.DataFrame, ...]]
+    wanted: str = ""
+
+
+_PACKET: _Schema = {
+    "time_ms": pl.Float64,
+    "packet_type": pl.String,
+    "packet_number": pl.Int64,
+    "length_bytes": pl.Int64,
+}
+_ACKED: _Schema = {
+    "time_ms": pl.Float64,
+    "packet_type": pl.String,
+    "first": pl.Int64,
+    "last": pl.Int64,
+}
+
+
+def _packets(packets: Sequence[_Packet | _Received]) -> pl.DataFrame:
+    columns = {
+        "time_ms": [packet.time for packet in packets],
+        "packet_type": [packet.data.header.packet_type for packet in packets],
+        "packet_number": [packet.data.header.packet_number for packet in packets],
+        "length_bytes": [packet.data.raw and packet.data.raw.length for packet in packets],
+    }
+    return pl.DataFrame(columns, schema=_PACKET)
+
+
+def _sent(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:
+    return (_packets(packets).drop_nulls(("packet_number", "length_bytes")),)
+
+
+def _received(packets: Sequence[_Received], _: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    # A range of one packet is logged as `[n]`.
+    acked = [
+        (packet, pair)
+        for packet in packets
+        for frame in packet.data.frames or ()
+        for pair in frame.acked_ranges or ()
+        if pair and pair[0] <= pair[-1]
+    ]
+    columns = {
+        "time_ms": [packet.time for packet, _ in acked],
+        "packet_type": [packet.data.header.packet_type for packet, _ in acked],
+        "first": [pair[0] for _, pair in acked],
+        "last": [pair[-1] for _, pair in acked],
+    }
+    acks = pl.DataFrame(columns, schema=_ACKED).drop_nulls("packet_type")
+    return _packets(packets).drop_nulls("packet_type"), acks
+
+
+def _lost(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:
+    return (_packets(packets).drop("length_bytes").drop_nulls("packet_number"),)
+
+
+def _states(states: Sequence[_State], _: pl.Series) -> tuple[pl.DataFrame]:
+    columns = {
+        "time_ms": [state.time for state in states],
+        "state": [state.data.new for state in states],
+    }
+    return (pl.DataFrame(columns, schema={"time_ms": pl.Float64, "state": pl.String}),)
+
+
+_RENAMED = {
+    "min_rtt": "min_rtt_ms",
+    "smoothed_rtt": "smoothed_rtt_ms",
+    "latest_rtt": "latest_rtt_ms",
+    "congestion_window": "window_bytes",
+    "bytes_in_flight": "in_flight_bytes",
+    "ssthresh": "ssthresh_bytes",
+    "pacing_rate": "pacing_bps",
+    "cf_lost_packets": "lost_packets",
+    "cf_app_limited": "app_limited",
+}
+_OTHER_TYPES: _Schema = {"cf_app_limited": pl.Boolean, "cf_lost_packets": pl.Int64}
+
+
+# What most metrics events of a full trace have; most have nothing else.
+_FREQUENT = ("bytes_in_flight", "smoothed_rtt", "cf_app_limited")
+_RARE = tuple(name for name in _MetricsData.__struct_fields__ if name not in _FREQUENT)
+_MENTIONS_RARE = "|".join(f'"{name}"' for name in _RARE)
+
+
+def _metrics(metrics: Sequence[_Metrics], lines: pl.Series) -> tuple[pl.DataFrame]:
+    data = [one.data for one in metrics]
+    times = pl.Series("time_ms", [one.time for one in metrics], pl.Float64)
+    rare = lines.str.contains(_MENTIONS_RARE)
+    some = list(compress(data, rare.to_list()))
+    # The row among these of each of all rows.
+    rows = pl.select(pl.when(rare).then(rare.cum_sum() - 1)).to_series()
+    columns = [_column(name, some) for name in _RARE]
+    spread = pl.DataFrame(columns).select(pl.all().gather(rows))
+    return (pl.DataFrame([times, *(_column(name, data) for name in _FREQUENT)]).hstack(spread),)
+
+
+def _column(name: str, data: Sequence[_MetricsData]) -> pl.Series:
+    values = list(map(attrgetter(name), data))
+    if name == "cf_lost_packets":
+        values = [value and value.total for value in values]
+    return pl.Series(_RENAMED.get(name, name), values, _OTHER_TYPES.get(name, pl.Float64))
+
+
+SENT = Kind(':packet_sent"', _Packet, _sent)
+RECEIVED = Kind(':packet_received"', _Received, _received)
+RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"')
+"""Only those with acknowledgements."""
+METRICS = Kind('metrics_updated"', _Metrics, _metrics)
+STATES = Kind(':congestion_state_updated"', _State, _states)
+LOST = Kind(':packet_lost"', _Packet, _lost)

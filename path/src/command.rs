@@ -9,7 +9,7 @@ use gallop_sim::experiment::network::QueueSpec;
 use gallop_sim::units::Rate;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
 /// An emulated network path between two network namespaces
@@ -191,7 +191,7 @@ pub(crate) fn main() -> ExitCode {
 type AnyError = Box<dyn std::error::Error>;
 
 fn run(task: Run) -> Result<ExitCode, AnyError> {
-    let signals = Signals::new([SIGINT, SIGTERM])?;
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let path = Path::start(&task.path.settings())?;
     let server = task.server.as_deref();
     let server = server.map(|line| Server::start(&path, line)).transpose()?;
@@ -226,6 +226,9 @@ fn check(task: &Check) -> Result<ExitCode, AnyError> {
     )
 }
 
+/// How long the server may take to end when it is asked to.
+const SERVER_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A command and what it starts, which end with this value.
 struct Server(Child);
 
@@ -239,9 +242,16 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = killpg(process(&self.0), Signal::SIGTERM);
-        let _ = self.0.wait();
+        // It may have ended by itself, which is as good.
+        let group = process(&self.0);
+        let _ = killpg(group, Signal::SIGTERM);
+        let asked = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if asked.elapsed() > SERVER_PATIENCE {
+                let _ = killpg(group, Signal::SIGKILL);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -249,8 +259,8 @@ fn process(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Waits until `client` ends; returns its exit code. A terminal sends SIGINT to it
-/// as well, so only SIGTERM is passed on.
+/// Waits until `client` ends; returns its exit code. A terminal sends SIGINT and
+/// SIGHUP to it as well, so only SIGTERM is passed on.
 fn wait_for(mut client: Child, mut signals: Signals) -> std::io::Result<ExitCode> {
     let process = process(&client);
     let handle = signals.handle();

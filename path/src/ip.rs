@@ -182,6 +182,8 @@ impl Headers {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use gallop_sim::random::stream;
+    use rand::RngExt;
 
     /// A UDP datagram between these ends.
     pub(crate) fn datagram(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
@@ -295,6 +297,42 @@ pub(crate) mod tests {
             let packet = datagram(source, destination, b"");
             assert!(!Headers::parse(&packet).expect("an IP packet").is_routed());
         }
+    }
+
+    #[test]
+    fn nothing_that_hosts_send_is_too_odd() {
+        let mut random = stream(1, 1);
+        let mut parsed = 0;
+        for _ in 0..100_000 {
+            let mut packet = vec![0; random.random_range(0..120)];
+            random.fill(&mut packet[..]);
+            // Versions, lengths and protocols that get further than others.
+            for (at, values) in [
+                (0, &[0x45, 0x46, 0x4f, 0x40, 0x60][..]),
+                (2, &[0]),
+                (4, &[0]),
+            ] {
+                if let Some(byte) = packet.get_mut(at) {
+                    *byte = values[random.random_range(0..values.len())];
+                }
+            }
+            for at in [6, 9] {
+                if let Some(byte) = packet.get_mut(at).filter(|byte| **byte < 128) {
+                    *byte = IpProtocol::Udp.into();
+                }
+            }
+            let Some(headers) = Headers::parse(&packet) else {
+                continue;
+            };
+            parsed += 1;
+            let _ = (headers.is_routed(), headers.ecn(), headers.flow(&packet));
+            headers.edit_udp_payload(&mut packet, |payload| payload.fill(0));
+            if let Some(ends) = headers.udp_ends(&packet) {
+                headers.set_udp_ends(&mut packet, ends);
+            }
+            headers.mark(&mut packet);
+        }
+        assert!(parsed > 5_000, "{parsed}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod body;
 pub mod client;
 pub mod congestion_control;
 pub mod outbox;
+pub mod qvis;
 pub mod server;
 pub mod socket;
 pub mod stop;

@@ -5,6 +5,24 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::qvis::Qvis;
+
+/// Which traces are written, by flag.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    /// Write a qlog trace of each connection into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub qlog_dir: Option<PathBuf>,
+
+    /// How much the traces say
+    #[arg(long, value_enum, default_value_t, requires = "qlog_dir")]
+    pub qlog: Detail,
+
+    /// Write full traces that qvis opens without conversion
+    #[arg(long, requires = "qlog_dir", conflicts_with = "qlog")]
+    pub qvis: bool,
+}
+
 /// How much a trace says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Detail {
@@ -23,6 +41,7 @@ const SPARSE_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Traces {
     folder: PathBuf,
     detail: Detail,
+    qvis: bool,
 }
 
 impl Traces {
@@ -31,11 +50,12 @@ impl Traces {
     /// # Errors
     ///
     /// It cannot be made.
-    pub fn new(folder: &Path, detail: Detail) -> io::Result<Self> {
+    pub fn new(folder: &Path, flags: &Flags) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Traces {
             folder: folder.to_owned(),
-            detail,
+            detail: if flags.qvis { Detail::Full } else { flags.qlog },
+            qvis: flags.qvis,
         })
     }
 
@@ -52,8 +72,14 @@ impl Traces {
                 return;
             }
         };
+        let file = BufWriter::new(file);
+        let writer: Box<dyn Write + Send + Sync> = if self.qvis {
+            Box::new(Qvis::new(file))
+        } else {
+            Box::new(file)
+        };
         connection.set_qlog(
-            Box::new(BufWriter::new(file)),
+            writer,
             controller.to_owned(),
             format!("{side}, congestion control {controller}"),
         );

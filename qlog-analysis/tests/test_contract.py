@@ -9,11 +9,12 @@ import pytest
 from contract import Qvis, deviations
 
 from qlog_analysis.convert import Target, convert, out_path
-from qlog_analysis.reader import read_traces
+from qlog_analysis.reader import read_trace, read_traces
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ALL = sorted(path.name for path in FIXTURES.glob("*.gz"))
 OURS = [name for name in ALL if name.startswith(("sim-", "udp-"))]
+QVIS = sorted(path.name for path in (FIXTURES / "qvis").glob("*.gz"))
 CONTROLLERS = {"reno", "cubic", "bbr2", "vegas", "gallop-vegas"}
 
 # How quiche's own output departs from the drafts, apart from units that no type tells of:
@@ -34,7 +35,9 @@ RAW_EXTENSIONS = {
     "quic:recovery_metrics_updated.cf_send_rate",
     "quic:recovery_metrics_updated.cf_ack_rate",
     "quic:recovery_metrics_updated.vegas_actual_bps",
+    "quic:recovery_metrics_updated.vegas_alpha_packets",
     "quic:recovery_metrics_updated.vegas_backlog_packets",
+    "quic:recovery_metrics_updated.vegas_beta_packets",
     "quic:recovery_metrics_updated.vegas_base_rtt_ms",
     "quic:recovery_metrics_updated.vegas_expected_bps",
     "quic:recovery_metrics_updated.vegas_incr_packets",
@@ -116,6 +119,43 @@ def test_all_views_of_qvis_have_what_they_need(name: str, target: Target, tmp_pa
     counts = qvis.statistics()
     assert counts["transport", "packet_sent"] == len(trace.sent)
     assert counts.get(("recovery", "packet_lost"), 0) == len(trace.losses)
+
+
+def test_the_server_has_written_traces_for_qvis_under_all_controllers() -> None:
+    assert {f"{controller}.server.sqlog.gz" for controller in CONTROLLERS} <= set(QVIS)
+
+
+@pytest.mark.parametrize("name", QVIS)
+def test_what_is_written_for_qvis_needs_no_conversion(name: str) -> None:
+    path = FIXTURES / "qvis" / name
+    trace = read_trace(path, received=True)
+    out = records(path)
+    wrong, unknown = deviations(out)
+    assert wrong == []
+    assert {what for what in unknown if not what.startswith("http3:")} <= (
+        RAW_EXTENSIONS | FOR_QVIS | {"header.converter"}
+    )
+    assert all(key in json.dumps(out[0])[:1024] for key in ("qlog_version", "JSON-SEQ"))
+    qvis = Qvis(out)
+    qvis.sequence()
+    drawn = qvis.congestion(has_acks=True)
+    assert drawn["lost"] == len(trace.losses)
+    assert min(drawn[name] for name in ("congestion_window", "smoothed_rtt", "min_rtt")) > 0
+    assert 300_000 <= qvis.multiplexing() < 370_000
+    qvis.packetization()
+    counts = qvis.statistics()
+    assert counts["transport", "packet_sent"] == len(trace.sent)
+    assert (trace.skipped, trace.unordered, trace.truncated) == (0, 0, False)
+
+
+def test_gallop_server_and_the_converter_have_the_same_rules(tmp_path: Path) -> None:
+    # gallop-interop holds what it writes against the same file.
+    folder = FIXTURES / "qvis"
+    convert(folder / "trace.sqlog", tmp_path / "out.sqlog")
+    ours, wanted = records(tmp_path / "out.sqlog"), records(folder / "converted.sqlog")
+    for out in (ours, wanted):
+        del out[0]["converter"]["version"]
+    assert ours == wanted
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -10,7 +10,7 @@ from qlog_analysis.cli import main
 from qlog_analysis.reader import Trace, read_trace
 from qlog_analysis.series import Series
 from qlog_analysis.timeline import timeline
-from qlog_analysis.trace_graph import View, inline_svg, thresholds, trace_graph
+from qlog_analysis.trace_graph import View, inline_svg, thresholds, thresholds_of, trace_graph
 
 
 def vegas() -> TraceText:
@@ -120,6 +120,14 @@ def test_inline_graphs_name_their_marks_and_keep_to_themselves(trace: Trace) -> 
 )
 def test_thresholds(name: str, expected: tuple[float | None, float | None]) -> None:
     assert thresholds(name) == expected
+
+
+def test_logged_thresholds_come_before_those_of_the_title(tmp_path: Path) -> None:
+    trace = vegas()
+    path = tmp_path / "trace.sqlog"
+    assert thresholds_of(read_trace(trace.save(path))) == (None, None)
+    trace.metrics(600.0, vegas_alpha_packets=1.0, vegas_beta_packets=3.0)
+    assert thresholds_of(read_trace(trace.save(path))) == (1.0, 3.0)
 
 
 def test_a_trace_of_nothing_is_drawn(tmp_path: Path) -> None:

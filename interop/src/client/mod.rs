@@ -23,7 +23,7 @@ use crate::outbox::Pacing;
 use crate::socket::ReceiveBuffers;
 use crate::stop::Stop;
 use crate::timer::Timer;
-use crate::trace::{Detail, KeyLog, Traces};
+use crate::trace::{self, KeyLog, Traces};
 use crate::transport::{self, H3, HQ};
 use link::Link;
 pub use link::Summary;
@@ -138,13 +138,9 @@ pub struct Arguments {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Write a qlog trace of each connection into this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub qlog_dir: Option<PathBuf>,
-
-    /// How much the traces say
-    #[arg(long, value_enum, default_value_t, requires = "qlog_dir")]
-    pub qlog: Detail,
+    /// Which traces are written.
+    #[command(flatten)]
+    pub traces: trace::Flags,
 
     /// Append the TLS secrets of connections to this file, for Wireshark
     #[arg(long, value_name = "FILE")]
@@ -294,8 +290,8 @@ impl Client {
                 Some(path) => Some(KeyLog::open(path).map_err(local(path))?),
                 None => None,
             },
-            traces: match &arguments.qlog_dir {
-                Some(path) => Some(Traces::new(path, arguments.qlog).map_err(local(path))?),
+            traces: match &arguments.traces.qlog_dir {
+                Some(path) => Some(Traces::new(path, &arguments.traces).map_err(local(path))?),
                 None => None,
             },
         };

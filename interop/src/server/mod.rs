@@ -30,7 +30,7 @@ use crate::outbox::Pacing;
 use crate::socket::{ReceiveBuffers, Socket};
 use crate::stop::Stop;
 use crate::timer::Timer;
-use crate::trace::{Detail, KeyLog, Traces};
+use crate::trace::{self, KeyLog, Traces};
 use crate::transport;
 use certificate::{Certificate, CertificateError};
 use files::Files;
@@ -100,13 +100,9 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1 << 30, value_name = "BYTES")]
     pub upload_limit: u64,
 
-    /// Write a qlog trace of each connection into this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub qlog_dir: Option<PathBuf>,
-
-    /// How much the traces say
-    #[arg(long, value_enum, default_value_t, requires = "qlog_dir")]
-    pub qlog: Detail,
+    /// Which traces are written.
+    #[command(flatten)]
+    pub traces: trace::Flags,
 
     /// Append the TLS secrets of connections to this file, for Wireshark
     #[arg(long, value_name = "FILE")]
@@ -229,8 +225,9 @@ impl Server {
         let folder = arguments.upload_dir.as_ref();
         let uploads = Uploads::new(folder.map(PathBuf::as_path), arguments.upload_limit)
             .map_err(at("--upload-dir", folder.unwrap_or(&arguments.root)))?;
-        let traces = match &arguments.qlog_dir {
-            Some(path) => Some(Traces::new(path, arguments.qlog).map_err(at("--qlog-dir", path))?),
+        let flags = &arguments.traces;
+        let traces = match &flags.qlog_dir {
+            Some(path) => Some(Traces::new(path, flags).map_err(at("--qlog-dir", path))?),
             None => None,
         };
         let keylog = match &arguments.keylog {

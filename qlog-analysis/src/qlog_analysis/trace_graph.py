@@ -98,6 +98,15 @@ def thresholds(name: str) -> tuple[float | None, float | None]:
     return found.get("alpha"), found.get("beta")
 
 
+def thresholds_of(trace: Trace) -> tuple[float | None, float | None]:
+    """Vegas' α and β as a trace last logged them, else as its title has them."""
+    logged = trace.metrics.select("vegas_alpha_packets", "vegas_beta_packets").drop_nulls()
+    if len(logged):
+        alpha, beta = logged.row(-1)
+        return float(alpha), float(beta)
+    return thresholds(title_of(trace))
+
+
 def title_of(trace: Trace) -> str:
     """What a trace calls itself, else the name of its file."""
     inner = trace.header.get("trace")

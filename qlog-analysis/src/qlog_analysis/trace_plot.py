@@ -13,7 +13,7 @@ from qlog_analysis.overview import overview
 from qlog_analysis.reader import Trace
 from qlog_analysis.series import Series
 from qlog_analysis.style import style
-from qlog_analysis.trace_graph import View, end_of, thresholds, title_of, trace_graph
+from qlog_analysis.trace_graph import View, end_of, thresholds_of, title_of, trace_graph
 
 Kind = Literal["trace-graph", "overview"]
 
@@ -22,7 +22,7 @@ _FORMATS = (".svg", ".png")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What to draw of a trace; the thresholds are for a trace whose title does not give them."""
+    """What to draw of a trace; the thresholds are for a trace that does not give them."""
 
     kind: Kind
     start_s: float
@@ -62,7 +62,7 @@ def figure(trace: Trace, part: Part) -> Figure:
     if part.kind == "overview":
         end_s = end_of(trace) if part.end_s is None else part.end_s
         return overview(trace, part.start_s, max(end_s, part.start_s + 1e-3), title_of(trace))
-    alpha, beta = thresholds(title_of(trace))
+    alpha, beta = thresholds_of(trace)
     view = View(
         start_s=part.start_s,
         end_s=part.end_s,

@@ -3,7 +3,7 @@
 #
 # From the runner: ROLE, TESTCASE, REQUESTS, SERVER_PARAMS, CLIENT_PARAMS, SSLKEYLOGFILE, QLOGDIR, and
 # the folders /www, /downloads and /certs. Of our own: CC is the congestion controller, QLOG the
-# detail of traces. WWW, DOWNLOADS, CERTS, PORT and BIN are for use without the runner's containers.
+# detail of traces. WWW, DOWNLOADS, CERTS, LOGS, PORT and BIN are for use without the runner's containers.
 set -euo pipefail
 
 : "${ROLE:?client or server}" "${TESTCASE:?a test case of the runner}"
@@ -30,6 +30,8 @@ serve() {
         handshakecorruption | transferloss | transfercorruption | ipv6 | rebind-port | \
         rebind-addr | goodput | crosstraffic) ;;
     retry) flags+=(--retry) ;;
+    # Not one of the runner's.
+    upload) flags+=(--upload-dir "${LOGS:-/logs}") ;;
     *) unsupported ;;
     esac
     local certs=${CERTS:-/certs} port=${PORT:-443}
@@ -61,6 +63,8 @@ get() {
         fetch --hq "${urls[@]}"
         ;;
     http3) fetch "${urls[@]}" ;;
+    # Not one of the runner's: a client's controller matters in uploads alone.
+    upload) fetch --upload "${WWW:-/www}/upload" "${urls[@]}" ;;
     multiconnect | handshakeloss | handshakecorruption)
         for url in "${urls[@]}"; do
             fetch --hq "$url" || return

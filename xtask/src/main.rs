@@ -2,6 +2,7 @@
 
 mod compare;
 mod experiment;
+mod interop;
 mod job;
 mod papers;
 mod process;
@@ -26,20 +27,23 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(Box<compare::Arguments>),
+    Interop(interop::Arguments),
     Papers(papers::Arguments),
     Test(test::Arguments),
     QuicheTests(quiche_tests::Arguments),
 }
 
 fn main() -> ExitCode {
+    let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
     let result = match Arguments::parse().command {
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Papers(arguments) => papers::run(&arguments),
-        Command::Test(arguments) => test::run(&arguments),
-        Command::QuicheTests(arguments) => quiche_tests::run(&arguments),
+        Command::Compare(arguments) => done(compare::run(&arguments)),
+        Command::Interop(arguments) => interop::run(&arguments),
+        Command::Papers(arguments) => done(papers::run(&arguments)),
+        Command::Test(arguments) => done(test::run(&arguments)),
+        Command::QuicheTests(arguments) => done(quiche_tests::run(&arguments)),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

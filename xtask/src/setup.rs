@@ -43,6 +43,21 @@ pub fn build_tools() -> Result<()> {
     bail!("apt-get installed {}, but it is not found", still.join(" "));
 }
 
+/// What the matrix needs to make paths and to look into their packets.
+///
+/// # Errors
+///
+/// A tool is missing and cannot be installed; the error has the line that installs it.
+pub fn packet_tools() -> Result<()> {
+    let tools = [("ip", "-V", "iproute2"), ("tshark", "--version", "tshark")];
+    let missing: Vec<&str> = tools
+        .into_iter()
+        .filter(|(tool, version, _)| !works(Command::new(tool).arg(version)))
+        .map(|(_, _, package)| package)
+        .collect();
+    install(&missing, "emulated paths")
+}
+
 /// A browser that reports are looked at in; where there is none and none can be installed, that test
 /// is left out.
 pub fn browser() {

@@ -1,0 +1,149 @@
+//! Who takes part: our programs with a controller each, and other people's implementations.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// One of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Answers.
+    Server,
+    /// Asks.
+    Client,
+}
+
+impl Role {
+    /// As the environment variable ROLE has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Server => "server",
+            Role::Client => "client",
+        }
+    }
+}
+
+/// An implementation as the matrix shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Endpoint {
+    /// Ours, with this controller.
+    Gallop(String),
+    /// A folder of `interop/peers`.
+    Peer(String),
+}
+
+impl Endpoint {
+    /// Whether it is one of ours.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Endpoint::Gallop(_))
+    }
+
+    /// A name for folders.
+    pub fn folder(&self) -> String {
+        self.to_string()
+            .replace(|char: char| !char.is_ascii_alphanumeric(), "-")
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Gallop(controller) => write!(formatter, "gallop:{controller}"),
+            Endpoint::Peer(name) => formatter.write_str(name),
+        }
+    }
+}
+
+/// Where our own implementation is to be found.
+pub const OUR_URL: &str = "https://github.com/cloudflare/quiche";
+
+/// What `peer.toml` says of an implementation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name: that of its folder.
+    #[serde(skip)]
+    pub name: String,
+    /// Its folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+    /// Where the project is.
+    pub url: String,
+    /// The version that is run.
+    pub version: String,
+    /// What it can be.
+    pub roles: Vec<Role>,
+    /// Programs that building it needs.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Whether `--fast` runs it.
+    #[serde(default)]
+    pub fast: bool,
+    /// What is known of its failures.
+    #[serde(default)]
+    pub known: Vec<Known>,
+}
+
+/// A failure whose cause has been found.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The peer's role.
+    pub role: Role,
+    /// The names of cases.
+    pub cases: Vec<String>,
+    /// Whose fault it is.
+    pub fault: String,
+    /// The cause.
+    pub why: String,
+}
+
+impl Peer {
+    /// What is known of a case with the peer in this role.
+    pub fn known(&self, role: Role, case: &str) -> Option<&Known> {
+        self.known
+            .iter()
+            .find(|known| known.role == role && known.cases.iter().any(|name| name == case))
+    }
+}
+
+/// Reads all peers: one folder each, by name.
+///
+/// # Errors
+///
+/// A folder has no `peer.toml`, or one that is wrong.
+pub fn peers(folder: &Path) -> Result<BTreeMap<String, Peer>> {
+    let mut peers = BTreeMap::new();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
+            .to_owned();
+        let file = path.join("peer.toml");
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut peer: Peer =
+            toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
+        ensure!(
+            !peer.roles.is_empty(),
+            "{}: roles names neither server nor client",
+            file.display()
+        );
+        peer.name = name.clone();
+        peer.folder = path;
+        peers.insert(name, peer);
+    }
+    Ok(peers)
+}

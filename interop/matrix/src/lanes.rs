@@ -1,0 +1,95 @@
+//! Runs cells side by side.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cell::{Cell, Outcome, Verdict};
+use crate::fixture::Fixture;
+use crate::programs::Programs;
+
+/// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
+/// is run once more, since two cores are shared by many; both outcomes would be alike if it were
+/// not for chance, and the reason of one that succeeds at last says so.
+///
+/// # Errors
+///
+/// A cell cannot be run at all. What was run until then is lost.
+pub fn run(
+    cells: &[Cell],
+    lanes: usize,
+    out: &Path,
+    fixture: &Fixture,
+    programs: &Programs,
+) -> Result<Vec<Outcome>> {
+    let progress = ProgressBar::new(cells.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template(
+        "{elapsed} {wide_bar} {pos}/{len} cells, about {eta} to go  {msg}",
+    ) {
+        progress.set_style(style);
+    }
+    progress.enable_steady_tick(Duration::from_secs(1));
+    let next = AtomicUsize::new(0);
+    let is_over = AtomicBool::new(false);
+    let outcomes: Mutex<Vec<Option<Result<Outcome>>>> =
+        Mutex::new(cells.iter().map(|_| None).collect());
+    thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(index) else { break };
+                    let outcome = run_one(cell, out, fixture, programs);
+                    match &outcome {
+                        Err(_) => is_over.store(true, Ordering::Relaxed),
+                        Ok(outcome) if outcome.result == Verdict::Failed => {
+                            progress.println(format!(
+                                "failed: {} of {} by {}: {}",
+                                cell.case.name, cell.server, cell.client, outcome.reason
+                            ));
+                        }
+                        Ok(_) => {}
+                    }
+                    if let Ok(mut outcomes) = outcomes.lock() {
+                        outcomes[index] = Some(outcome);
+                    }
+                    progress.set_message(cell.case.name);
+                    progress.inc(1);
+                }
+            });
+        }
+    });
+    progress.finish_and_clear();
+    let outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The first error is why others are missing.
+    let mut all = Vec::with_capacity(cells.len());
+    for outcome in outcomes.into_iter().flatten() {
+        all.push(outcome?);
+    }
+    Ok(all)
+}
+
+fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> Result<Outcome> {
+    let folder = out.join(cell.folder());
+    let place = || format!("{} of {} by {}", cell.case.name, cell.server, cell.client);
+    fs::create_dir_all(&folder).with_context(place)?;
+    let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
+    if outcome.result == Verdict::Failed {
+        let first = outcome.reason;
+        outcome = cell.run(&folder, fixture, programs).with_context(place)?;
+        if outcome.result == Verdict::Succeeded {
+            outcome.reason = format!("at the second attempt; before: {first}");
+        }
+    }
+    let json = serde_json::to_vec_pretty(&outcome)?;
+    fs::write(folder.join("outcome.json"), json).with_context(place)?;
+    Ok(outcome)
+}

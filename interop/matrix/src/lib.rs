@@ -1,0 +1,20 @@
+//! Other people's QUIC implementations against ours: server × client × controller × case, over an
+//! emulated path, with the test cases, folders and environment of the QUIC interop runner
+//! (<https://github.com/quic-interop/quic-interop-runner>), without its containers.
+
+#![cfg(target_os = "linux")]
+
+pub mod blame;
+pub mod capture;
+pub mod case;
+pub mod cell;
+pub mod check;
+pub mod decrypted;
+pub mod endpoint;
+pub mod fixture;
+pub mod lanes;
+pub mod page;
+pub mod plan;
+pub mod programs;
+pub mod result;
+pub mod traffic;

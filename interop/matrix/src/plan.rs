@@ -1,0 +1,192 @@
+//! Which cells a run has.
+
+use crate::case::{Case, Check};
+use crate::cell::Cell;
+use crate::endpoint::{Endpoint, Peer, Role};
+
+/// The controller of cells in which no controller matters.
+pub const DEFAULT_CONTROLLER: &str = "gallop-vegas";
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// Who takes part beside us.
+    pub peers: Vec<&'a Peer>,
+    /// What.
+    pub cases: Vec<&'static Case>,
+    /// Our controllers.
+    pub controllers: Vec<String>,
+    /// Our roles; in both we also meet ourselves.
+    pub roles: Vec<Role>,
+    /// How often measurements are made, if not as often as the runner does.
+    pub repetitions: Option<usize>,
+}
+
+impl Plan<'_> {
+    /// All cells, those that take longest first.
+    ///
+    /// As the server we run all cases that a controller can matter for with each of them, the
+    /// others with one. As the client our controller is at work in uploads alone.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for case in &self.cases {
+            let is_upload = case.check == Check::Upload;
+            for controller in self.controllers_of(case) {
+                let ours = Endpoint::Gallop(controller.to_owned());
+                let is_default = controller == self.default_controller();
+                if self.roles.contains(&Role::Server) && !is_upload {
+                    for peer in self.peers_as(Role::Client) {
+                        self.add(&mut cells, &ours, &peer, case);
+                    }
+                    // Ourselves, with the same controller at both ends.
+                    self.add(&mut cells, &ours, &ours, case);
+                }
+                let matters = is_upload || is_default || self.is_short(case);
+                if self.roles.contains(&Role::Client) && matters && case.repetitions.is_none() {
+                    for peer in self.peers_as(Role::Server) {
+                        self.add(&mut cells, &peer, &ours, case);
+                    }
+                    if is_upload {
+                        self.add(&mut cells, &ours, &ours, case);
+                    }
+                }
+            }
+        }
+        cells.sort_by_key(|cell| std::cmp::Reverse(expected_s(cell.case)));
+        cells
+    }
+
+    fn controllers_of(&self, case: &Case) -> Vec<&str> {
+        match case.depends_on_controller {
+            true => self.controllers.iter().map(String::as_str).collect(),
+            false => vec![self.default_controller()],
+        }
+    }
+
+    /// The one of cases for which it does not matter.
+    fn default_controller(&self) -> &str {
+        let has_default = self
+            .controllers
+            .iter()
+            .any(|name| name == DEFAULT_CONTROLLER);
+        match self.controllers.first() {
+            Some(first) if !has_default => first,
+            _ => DEFAULT_CONTROLLER,
+        }
+    }
+
+    /// Whether a case is short enough to be run with each controller also where none matters.
+    fn is_short(&self, case: &Case) -> bool {
+        expected_s(case) < 10
+    }
+
+    fn peers_as(&self, role: Role) -> Vec<Endpoint> {
+        self.peers
+            .iter()
+            .filter(|peer| peer.roles.contains(&role))
+            .map(|peer| Endpoint::Peer(peer.name.clone()))
+            .collect()
+    }
+
+    fn add(
+        &self,
+        cells: &mut Vec<Cell>,
+        server: &Endpoint,
+        client: &Endpoint,
+        case: &'static Case,
+    ) {
+        let repetitions = match case.repetitions {
+            None => 1,
+            Some(usual) => self.repetitions.unwrap_or(usual),
+        };
+        cells.extend((0..repetitions).map(|repetition| Cell {
+            server: server.clone(),
+            client: client.clone(),
+            case,
+            repetition,
+        }));
+    }
+}
+
+/// Seconds that a cell takes, roughly: bytes at 1 MB/s, and what the path adds.
+fn expected_s(case: &Case) -> u64 {
+    let transfer = case.total_bytes() as u64 / 1_000_000;
+    match (case.timeout_s, case.has_cross_traffic) {
+        (_, true) => 3 * transfer,
+        (300, _) => 100,
+        _ => transfer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(name: &str, roles: &[Role]) -> Peer {
+        Peer {
+            name: name.to_owned(),
+            folder: Default::default(),
+            url: String::new(),
+            version: String::new(),
+            roles: roles.to_vec(),
+            needs: Vec::new(),
+            fast: false,
+            known: Vec::new(),
+        }
+    }
+
+    fn cells(case: &str, roles: &[Role]) -> Vec<String> {
+        let peers = [
+            peer("both", &[Role::Server, Role::Client]),
+            peer("browser", &[Role::Client]),
+        ];
+        let plan = Plan {
+            peers: peers.iter().collect(),
+            cases: vec![Case::named(case).unwrap()],
+            controllers: vec!["reno".to_owned(), "gallop-vegas".to_owned()],
+            roles: roles.to_vec(),
+            repetitions: None,
+        };
+        let cells = plan.cells();
+        cells
+            .iter()
+            .map(|cell| format!("{} {}", cell.server, cell.client))
+            .collect()
+    }
+
+    #[test]
+    fn each_controller_serves_each_client() {
+        assert_eq!(
+            cells("transfer", &[Role::Server]),
+            [
+                "gallop:reno both",
+                "gallop:reno browser",
+                "gallop:reno gallop:reno",
+                "gallop:gallop-vegas both",
+                "gallop:gallop-vegas browser",
+                "gallop:gallop-vegas gallop:gallop-vegas",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_controller_is_enough_where_none_matters() {
+        assert_eq!(
+            cells("retry", &[Role::Client]),
+            ["both gallop:gallop-vegas"]
+        );
+    }
+
+    #[test]
+    fn uploads_are_the_clients() {
+        assert_eq!(
+            cells("upload", &[Role::Server, Role::Client]),
+            [
+                "both gallop:reno",
+                "gallop:reno gallop:reno",
+                "both gallop:gallop-vegas",
+                "gallop:gallop-vegas gallop:gallop-vegas",
+            ]
+        );
+    }
+}

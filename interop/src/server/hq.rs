@@ -7,6 +7,7 @@ use quiche::{Connection, Shutdown};
 
 use crate::body::Body;
 use crate::server::Service;
+use crate::server::delivery::Delivery;
 use crate::server::respond::{Request, respond};
 
 /// The longest request line.
@@ -20,11 +21,15 @@ const NO_FILE: u64 = 1;
 pub(super) struct Hq {
     requests: BTreeMap<u64, Vec<u8>>,
     responses: BTreeMap<u64, (Request, Body)>,
+    delivery: Delivery,
 }
 
 impl Hq {
-    pub(super) fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.responses.is_empty()
+    /// Whether nothing is asked for that has not arrived.
+    pub(super) fn is_idle(&mut self, connection: &mut Connection) -> bool {
+        self.requests.is_empty()
+            && self.responses.is_empty()
+            && self.delivery.is_complete(connection)
     }
 
     /// Reads what has come and begins responses.
@@ -118,6 +123,7 @@ impl Hq {
             };
             if finished {
                 self.responses.remove(&stream);
+                self.delivery.written(connection, stream);
             }
         }
         any

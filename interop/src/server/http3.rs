@@ -6,6 +6,7 @@ use quiche::h3::{self, NameValue};
 use quiche::{Connection, Shutdown};
 
 use crate::server::Service;
+use crate::server::delivery::Delivery;
 use crate::server::respond::{Request, Response, respond};
 use crate::server::upload::Upload;
 
@@ -22,6 +23,7 @@ pub(super) struct Http3 {
     h3: h3::Connection,
     responses: BTreeMap<u64, Outgoing>,
     uploads: BTreeMap<u64, (Request, Upload)>,
+    delivery: Delivery,
     /// The first stream id that is not served any more.
     end: u64,
     leaving: bool,
@@ -42,13 +44,17 @@ impl Http3 {
             h3: h3::Connection::with_transport(connection, &config)?,
             responses: BTreeMap::new(),
             uploads: BTreeMap::new(),
+            delivery: Delivery::default(),
             end: 0,
             leaving: false,
         })
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.responses.is_empty() && self.uploads.is_empty()
+    /// Whether nothing is asked for that has not arrived.
+    pub(super) fn is_idle(&mut self, connection: &mut Connection) -> bool {
+        self.responses.is_empty()
+            && self.uploads.is_empty()
+            && self.delivery.is_complete(connection)
     }
 
     /// Tells the client that new requests are not served any more.
@@ -178,6 +184,7 @@ impl Http3 {
                     if progress.finished {
                         outgoing.log();
                         self.responses.remove(&stream);
+                        self.delivery.written(connection, stream);
                     }
                 }
                 Err(code) => self.abandon(connection, stream, code),

@@ -6,6 +6,7 @@
 //! nine datagrams. Vegas needs each packet to leave when it counts as sent.
 
 pub mod certificate;
+mod delivery;
 pub mod files;
 mod hq;
 mod http3;

@@ -63,10 +63,10 @@ impl Application {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    fn is_idle(&mut self, connection: &mut Connection) -> bool {
         match self {
-            Application::Http3(http3) => http3.is_idle(),
-            Application::Hq(hq) => hq.is_idle(),
+            Application::Http3(http3) => http3.is_idle(connection),
+            Application::Hq(hq) => hq.is_idle(connection),
         }
     }
 }
@@ -206,11 +206,14 @@ impl Session {
     }
 
     fn leave_if_idle(&mut self, now: Instant) {
+        if self.leave_after.is_none_or(|time| time > now) {
+            return;
+        }
         let is_idle = self
             .application
-            .as_ref()
-            .is_none_or(|application| application.is_idle());
-        if is_idle && self.leave_after.is_some_and(|time| time <= now) {
+            .as_mut()
+            .is_none_or(|application| application.is_idle(&mut self.connection));
+        if is_idle {
             self.end();
         }
     }

@@ -1,0 +1,35 @@
+//! Responses that are written, but may not have arrived yet.
+
+use quiche::Connection;
+
+/// How many streams are remembered before those that have ended are looked for. A client has far
+/// fewer open.
+const TIDY_AT: usize = 4_096;
+
+/// The streams whose last byte quiche has been given.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    streams: Vec<u64>,
+}
+
+impl Delivery {
+    /// The response on `stream` is written to its end.
+    pub(super) fn written(&mut self, connection: &mut Connection, stream: u64) {
+        self.streams.push(stream);
+        if self.streams.len() >= TIDY_AT {
+            self.tidy(connection);
+        }
+    }
+
+    /// Whether clients have acknowledged all of it.
+    pub(super) fn is_complete(&mut self, connection: &mut Connection) -> bool {
+        self.tidy(connection);
+        self.streams.is_empty()
+    }
+
+    /// quiche forgets a stream when its last byte is acknowledged, or nobody wants it any more.
+    fn tidy(&mut self, connection: &mut Connection) {
+        self.streams
+            .retain(|stream| connection.stream_capacity(*stream).is_ok());
+    }
+}

@@ -98,7 +98,8 @@ impl Outbox {
 
     /// When the next packet may leave, if not at once.
     fn release(&self, connection: &quiche::Connection, now: Instant) -> Option<Instant> {
-        if self.pacing == Pacing::Off {
+        // The last packet of a connection goes at once: who has closed it does not wait.
+        if self.pacing == Pacing::Off || connection.local_error().is_some() {
             return None;
         }
         connection.get_next_release_time()?.time(now)

@@ -247,7 +247,12 @@ impl Peer {
         let begun = Instant::now();
         let mut buffer = [0; 65_535];
         while !is_so(&self.connection) {
-            assert!(begun.elapsed() < PATIENCE, "it never is");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "it never is; {:?}, {:?}",
+                self.connection.stats(),
+                self.connection.path_stats().collect::<Vec<_>>()
+            );
             self.send();
             match self.socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {

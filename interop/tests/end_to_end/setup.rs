@@ -51,6 +51,17 @@ impl Server {
             .args(["--cert-dir", &format!("{place}/certificates")])
             .args(arguments.iter().map(|text| text.replace("{}", &place)))
             .stderr(Stdio::piped());
+        let mut server = Server::spawn(command, folder);
+        if arguments.contains(&"--metrics") {
+            let url = server.log("metrics")["url"].as_str().unwrap().to_owned();
+            let address = url.split('/').nth(2).unwrap();
+            server.metrics = Some(address.parse().unwrap());
+        }
+        server
+    }
+
+    /// Starts a command whose logs are piped and JSON, and waits until it listens.
+    pub fn spawn(mut command: Command, folder: TempDir) -> Server {
         let mut child = command.spawn().unwrap();
         let mut server = Server {
             logs: read(child.stderr.take().unwrap()),
@@ -64,11 +75,6 @@ impl Server {
             .unwrap()
             .parse()
             .unwrap();
-        if arguments.contains(&"--metrics") {
-            let url = server.log("metrics")["url"].as_str().unwrap().to_owned();
-            let address = url.split('/').nth(2).unwrap();
-            server.metrics = Some(address.parse().unwrap());
-        }
         server
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use quiche::h3::{self, NameValue};
 use quiche::{Connection, Shutdown};
 
+use crate::body::Body;
 use crate::client::transfer::{Job, Outcome, Transfer};
 
 /// RFC 9114 §8.1.
@@ -65,7 +66,7 @@ impl Exchange {
         if connection.peer_streams_left_bidi() == 0 {
             return Some(job);
         }
-        let transfer = match Transfer::begin(job, Instant::now()) {
+        let mut transfer = match Transfer::begin(job, Instant::now()) {
             Ok(transfer) => transfer,
             Err(refusal) => {
                 let (job, error) = *refusal;
@@ -85,17 +86,16 @@ impl Exchange {
             }
             Protocol::Hq { next_stream } => {
                 let line = format!("GET {}\r\n", transfer.job.path());
-                match connection.stream_capacity(*next_stream) {
-                    Ok(room) if room < line.len() => Ok(None),
-                    _ => match connection.stream_send(*next_stream, line.as_bytes(), true) {
-                        Ok(sent) if sent == line.len() => {
-                            *next_stream += 4;
-                            Ok(Some(*next_stream - 4))
-                        }
-                        Ok(_) => Err("the request is too long".to_owned()),
-                        Err(quiche::Error::Done | quiche::Error::StreamLimit) => Ok(None),
-                        Err(error) => Err(error.to_string()),
-                    },
+                match connection.stream_send(*next_stream, line.as_bytes(), true) {
+                    Ok(sent) => {
+                        // The window may have had room for a part; `write` sends the rest.
+                        transfer.body = Body::text(&line);
+                        transfer.body.advance(sent);
+                        *next_stream += 4;
+                        Ok(Some(*next_stream - 4))
+                    }
+                    Err(quiche::Error::Done | quiche::Error::StreamLimit) => Ok(None),
+                    Err(error) => Err(error.to_string()),
                 }
             }
         };
@@ -235,17 +235,18 @@ impl Exchange {
         }
     }
 
-    /// Sends as much of the uploads as the connection takes; says whether that was anything.
+    /// Sends as much of the requests as the connection takes; says whether that was anything.
     pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
-        let Protocol::Http3(h3) = &mut self.protocol else {
-            return false;
-        };
         let mut any = false;
         for stream in connection.writable() {
             let Some(transfer) = self.transfers.get_mut(&stream) else {
                 continue;
             };
-            if transfer.job.upload.is_none() {
+            let is_complete = match self.protocol {
+                Protocol::Http3(_) => transfer.job.upload.is_none(),
+                Protocol::Hq { .. } => transfer.body.left_bytes() == 0,
+            };
+            if is_complete {
                 continue;
             }
             loop {
@@ -260,13 +261,19 @@ impl Exchange {
                     }
                 };
                 let offered = bytes.len();
+                let sent = match &mut self.protocol {
+                    Protocol::Http3(h3) => h3.send_body(connection, stream, bytes, is_last).ok(),
+                    Protocol::Hq { .. } => connection.stream_send(stream, bytes, is_last).ok(),
+                };
                 // Done is the usual end; other errors show when the response is read.
-                let Ok(sent) = h3.send_body(connection, stream, bytes, is_last) else {
+                let Some(sent) = sent else {
                     break;
                 };
                 transfer.body.advance(sent);
-                self.uploaded_bytes += sent as u64;
                 any = true;
+                if transfer.job.upload.is_some() {
+                    self.uploaded_bytes += sent as u64;
+                }
                 if sent < offered || is_last {
                     break;
                 }

@@ -48,6 +48,7 @@ enum Sink {
 pub(super) struct Transfer {
     pub(super) job: Job,
     /// What is sent.
+    /// What is still to be sent: the upload, or the end of a raw request.
     pub(super) body: Body,
     pub(super) status: Option<u16>,
     sink: Sink,
@@ -180,7 +181,8 @@ impl Transfer {
             url: self.job.url.to_string(),
             status: self.status,
             received_bytes: self.received_bytes,
-            uploaded_bytes: self.upload_bytes - self.body.left_bytes(),
+            // What is left may be of a raw request, which is no upload.
+            uploaded_bytes: self.upload_bytes.saturating_sub(self.body.left_bytes()),
             first_byte_s: self.first_byte.map(since),
             duration_s: since(Instant::now()),
             error,

@@ -5,6 +5,7 @@ mod answers;
 mod events;
 mod loopback;
 mod pair;
+mod rebinding;
 mod recorder;
 mod selection;
 

@@ -14,7 +14,8 @@ use crate::{recorded, WIDE};
 /// More than there may be paths.
 const TIMES: u16 = 12;
 
-const BYTES: usize = 20_000;
+/// What fits into an initial window.
+const BYTES: usize = 10_000;
 
 #[test]
 fn a_transfer_goes_on_wherever_the_client_appears() {
@@ -78,7 +79,10 @@ fn rebind(pair: &mut Pair, has_spare_ids: bool) {
         received += read(&mut pair.client);
         let active = pair.server.path_stats().find(|path| path.active).unwrap();
         assert_eq!(active.peer_addr.port(), port);
-        assert_eq!(active.validation_state, quiche::PathState::Validated);
+        assert!(pair
+            .server
+            .is_path_validated(active.local_addr, active.peer_addr)
+            .unwrap());
     }
     assert_eq!(received, usize::from(TIMES) * BYTES);
 }

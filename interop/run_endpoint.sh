@@ -32,6 +32,7 @@ serve() {
     retry) flags+=(--retry) ;;
     # Not one of the runner's.
     upload) flags+=(--upload-dir "${LOGS:-/logs}") ;;
+    # quiche sends and counts no ECN marks, knows version 1 alone, and has no preferred address.
     *) unsupported ;;
     esac
     local certs=${CERTS:-/certs} port=${PORT:-443}
@@ -76,7 +77,7 @@ get() {
         fetch --hq --session "$session" "${urls[@]:0:1}" || return
         fetch --hq --session "$session" "${early[@]}" "${urls[@]:1}" || return
         ;;
-    # quiche starts no key update, and BoringSSL has no way to offer ChaCha20 alone.
+    # As the server; and quiche starts no key update, BoringSSL has no way to offer ChaCha20 alone.
     *) unsupported ;;
     esac
 }

@@ -185,3 +185,22 @@ fn rules_choose_by_host_address_and_share() {
     });
     assert_eq!(vegas.count(), 1);
 }
+
+#[test]
+fn traces_for_qvis_are_written_on_demand() {
+    let mut server = Server::start(&["--qlog-dir", "{}/qlog", "--qvis"]);
+    server.write("file", &bytes(BYTES));
+    let traces = ["--qlog-dir", "{}/qlog", "--qvis"];
+    let url = server.url("/file");
+    let (report, status) = server.report(&[&traces[..], &["--dir", "{}/got", &url]].concat());
+    assert_eq!(status, 0, "{report:#}");
+    assert_eq!(server.end(), 0);
+    let traces = names(&server.path("qlog"));
+    assert_eq!(traces.len(), 2);
+    for trace in traces {
+        let text = fs::read_to_string(server.path("qlog").join(trace)).unwrap();
+        assert!(text[..1024].contains(r#""qlog_version":"0.3""#), "{text}");
+        assert!(text.contains(r#""name":"recovery:metrics_updated""#));
+        assert!(text.ends_with("}\n"));
+    }
+}

@@ -24,7 +24,7 @@
 //! | metric | unit | meaning |
 //! |---|---|---|
 //! | `slow_start_exit_s` | s | first change of the congestion state from slow start (or stable growth, or startup) to another; of quiche's own controllers, when they say so |
-//! | `window_at_exit_packets` | packets | the window just before |
+//! | `window_at_exit_packets` | packets | the window just before: a cut on leaving comes after |
 //! | `lost_in_slow_start_packets` | packets | packets lost until then, those found lost with it included |
 //! | `window_settled_packets` | packets | the window ten BaseRTTs after that |
 //! | `available_window_reached_s` | s | first time that the window, in whole datagrams, was at least µ·BaseRTT + α − 1, or µ·BaseRTT for controllers without α; µ is the flow's share of the narrowest link in packets per second, BaseRTT the server's last value |

@@ -65,6 +65,8 @@ fn every_controller_serves_and_uploads() {
                 !trace.contains("packet_sent"),
                 "sparse traces have no packets"
             );
+            // There is one for every piece of data: a quarter of the CPU time of a transfer.
+            assert!(!trace.contains("http3:frame_"), "and no frames of HTTP/3");
         }
     }
 }

@@ -153,3 +153,20 @@ pub struct RoundState {
     /// Datagrams that the window keeps queued in the network, before rounding.
     pub backlog_packets: f64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_have_their_names_in_traces() {
+        for (phase, name) in [
+            (Phase::SlowStart, "slow_start"),
+            (Phase::StableGrowth, "stable_growth"),
+            (Phase::CongestionAvoidance, "congestion_avoidance"),
+            (Phase::Recovery, "recovery"),
+        ] {
+            assert_eq!(phase.as_str(), name);
+        }
+    }
+}

@@ -344,6 +344,21 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_are_the_papers_counted_in_packets_and_in_pairs() {
+        // 000 §3.5.2, and twice 003's α = γ = 1 and β = 3.
+        let defaults = [
+            (Options::VEGAS, "alpha=2,beta=4,decrease=0.75,rtt=mean"),
+            (
+                Options::GALLOP_VEGAS,
+                "alpha=2,beta=6,decrease=0.75,rtt=mean",
+            ),
+        ];
+        for (options, text) in defaults {
+            assert_eq!(options.to_string(), text);
+        }
+    }
+
+    #[test]
     fn gamma_is_alpha_unless_given() {
         let gamma = |text| Options::GALLOP_VEGAS.with(text).unwrap().gamma();
         assert_eq!(gamma(""), 2.0);

@@ -79,6 +79,13 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_is_two_windows_per_rtt() {
+        // Twenty datagrams of 1200 bytes per 100 ms.
+        let rate = SpikeSuppression::max_rate_bps(Duration::from_millis(100), 10 * MDS);
+        assert_eq!(rate, Some(1_920_000.0));
+    }
+
+    #[test]
     fn small_packets_share_an_interval() {
         let start = Instant::now();
         let mut pacer = SpikeSuppression::default();

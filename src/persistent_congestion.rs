@@ -149,6 +149,15 @@ mod tests {
     }
 
     #[test]
+    fn of_packets_sent_at_one_moment_the_acknowledged_one_counts() {
+        assert!(!Script::new().lost(&[10, 445]).acked(445));
+        assert!(!Script::new().lost(&[10, 445]).acked(10));
+        let mut script = Script::new();
+        assert!(!script.lost(&[10]).acked(445));
+        assert!(!script.lost(&[445]).acked(500));
+    }
+
+    #[test]
     fn a_run_can_be_declared_lost_in_parts() {
         let mut script = Script::new();
         assert!(!script.lost(&[10, 20, 30]).acked(500));
@@ -167,6 +176,12 @@ mod tests {
         assert!(
             !script.lost(&[10, 500]).acked(700),
             "sent before the first sample"
+        );
+
+        let mut script = Script::new();
+        assert!(
+            !script.lost(&[0, 500]).acked(700),
+            "sent when the first sample was taken (RFC 9002 §B.8)"
         );
 
         let mut script = Script::new();

@@ -197,6 +197,21 @@ fn packets_that_elicit_no_ack_are_not_timed() {
 }
 
 #[test]
+fn base_rtt_is_of_full_datagrams_but_for_a_tenth() {
+    let mut script = Script::<Doubling>::new("", 10);
+    let mut base_after = |size_bytes, rtt_ms| {
+        let number = script.send_sized(size_bytes);
+        script.wait(Duration::from_millis(rtt_ms)).ack(&[number]);
+        script.vegas.state().base_rtt
+    };
+    let ms = |ms| Some(Duration::from_millis(ms));
+    assert_eq!(base_after(100, 80), ms(80), "there is no other yet");
+    assert_eq!(base_after(MDS * 9 / 10, 110), ms(110));
+    assert_eq!(base_after(MDS * 9 / 10 - 1, 90), ms(110));
+    assert_eq!(base_after(MDS, 100), ms(100));
+}
+
+#[test]
 fn the_peers_delay_is_taken_off_up_to_its_maximum() {
     for (delay_ms, counted_ms) in [(0, 130), (20, 110), (25, 105), (60, 105)] {
         let mut script = Script::<Doubling>::avoiding("", 20);
@@ -327,6 +342,19 @@ fn an_old_spurious_loss_does_not_undo_a_later_decrease() {
         size_bytes: MDS,
     };
     script.vegas.on_spurious_loss([old].into_iter());
+    assert_eq!(script.window(), decreased);
+}
+
+#[test]
+fn a_spurious_loss_of_the_last_packet_before_a_decrease_is_not_the_next_ones() {
+    let mut script = Script::<Doubling>::new("", 20);
+    script.fill().wait(BASE_RTT);
+    let old = script.lose(&[19]);
+    let number = script.send_sized(MDS);
+    script.wait(BASE_RTT).lose(&[number]);
+    let decreased = script.window();
+    assert!(decreased < 15);
+    script.vegas.on_spurious_loss(old.into_iter());
     assert_eq!(script.window(), decreased);
 }
 
@@ -539,6 +567,20 @@ fn rounds_that_leave_the_window_unused_change_nothing() {
 }
 
 #[test]
+fn the_window_is_used_when_no_datagram_more_has_room() {
+    for (unsent, grows) in [(1, false), (0, true)] {
+        let mut script = Script::<Doubling>::avoiding("", 40);
+        script.in_flight.clear();
+        let window = script.window();
+        for _ in 0..3 {
+            let numbers: Vec<u64> = (unsent..window).map(|_| script.send_sized(MDS)).collect();
+            script.wait(BASE_RTT).ack(&numbers);
+        }
+        assert_eq!(script.window() > window, grows, "{unsent} unsent");
+    }
+}
+
+#[test]
 fn the_round_before_an_idle_period_is_dropped() {
     let mut script = Script::<Doubling>::avoiding("", 40);
     let window = script.window();
@@ -729,6 +771,14 @@ fn the_initial_window_follows_the_datagram_size_and_a_later_one_keeps_its_bytes(
     );
     script.vegas.on_mtu_update(0);
     assert_eq!(script.vegas.window_bytes(), 120_000, "no size");
+}
+
+#[test]
+fn only_stable_growth_has_an_increment_and_a_status() {
+    let vegas = Script::<Doubling>::new("", 10).vegas.state();
+    assert_eq!((vegas.incr_packets, vegas.status), (None, None));
+    let gallop = Script::<StableGrowth>::new("", 10).vegas.state();
+    assert_eq!((gallop.incr_packets, gallop.status), (Some(0), Some(0)));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use life::Life;
 proptest! {
     // Always the same lives: new ones are the fuzzers' business.
     #![proptest_config(ProptestConfig {
-        cases: 2000,
+        cases: 1000,
         rng_seed: RngSeed::Fixed(1),
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -36,7 +36,7 @@ proptest! {
 fn fuzz_vegas() {
     bolero::check!()
         .with_type::<Life>()
-        .with_iterations(2000)
+        .with_iterations(1000)
         .for_each(model::check::<Doubling>);
 }
 
@@ -44,7 +44,7 @@ fn fuzz_vegas() {
 fn fuzz_gallop_vegas() {
     bolero::check!()
         .with_type::<Life>()
-        .with_iterations(2000)
+        .with_iterations(1000)
         .for_each(model::check::<StableGrowth>);
 }
 

@@ -17,7 +17,7 @@ use gallop::vegas::{PathConfig, SlowStart, Vegas};
 use crate::life::{Event, Life, Selection, Span};
 
 /// Packets that are in flight at most; more make no new situation.
-const IN_FLIGHT_LIMIT: usize = 200;
+const IN_FLIGHT_LIMIT: usize = 100;
 
 /// Lives `life` under a controller with slow start `S` and checks it all along.
 ///

@@ -69,7 +69,7 @@ pub fn respond(files: &Files, request: &Request) -> Response {
     let response = match files.find(&request.path) {
         Found::File(resource) => file(resource, request),
         Found::Folder => {
-            let path = request.path.split('?').next().unwrap_or_default();
+            let path = request.path.split(['?', '#']).next().unwrap_or_default();
             Response::text(301, "a folder: its path ends in a slash\n")
                 .with("location", format!("{path}/"))
         }
@@ -281,9 +281,11 @@ mod tests {
         assert_eq!((response.status, text.as_str()), (200, ""));
         assert_eq!(ask(&site, "GET", "/none", &[]).0.status, 404);
         assert_eq!(ask(&site, "HEAD", "/none", &[]).1, "");
-        let (response, _) = ask(&site, "GET", "/sub?x", &[]);
-        assert_eq!(response.status, 301);
-        assert_eq!(field(&response, "location"), Some("/sub/"));
+        for path in ["/sub?x", "/sub#x\r\n"] {
+            let (response, _) = ask(&site, "GET", path, &[]);
+            assert_eq!(response.status, 301);
+            assert_eq!(field(&response, "location"), Some("/sub/"));
+        }
     }
 
     #[test]

@@ -129,6 +129,13 @@ impl Packet {
         }
     }
 
+    /// Puts another payload in place of what was sent, as a broken or hostile
+    /// network may.
+    pub fn replace_payload(&mut self, payload: &[u8]) {
+        self.room_for(payload.len()).copy_from_slice(payload);
+        self.0.corrupted = true;
+    }
+
     /// Whether its payload has been changed.
     pub(crate) fn is_corrupted(&self) -> bool {
         self.0.corrupted

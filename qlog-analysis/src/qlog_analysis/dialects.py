@@ -85,6 +85,8 @@ def _draft(event: Event, dialect: Dialect) -> Event:
         name = f"{category}:{kind}"
     if name.startswith("quic:packet_"):
         _packet(data)
+    elif name == "quic:packets_acked":
+        data["packet_numbers"] = [whole(number) for number in data.get("packet_numbers", ())]
     elif name == METRICS:
         _metrics(data, dialect)
     elif name == "quic:parameters_set" and "owner" in data:

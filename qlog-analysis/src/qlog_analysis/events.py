@@ -5,7 +5,7 @@ passes over all other fields without making anything of them, which is what make
 that are not there are None.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import attrgetter
@@ -85,6 +85,16 @@ class _Metrics(_Fields):
     data: _MetricsData
 
 
+class _AckedData(_Fields):
+    packet_number_space: str | None = None
+    packet_numbers: tuple[_Integer, ...] = ()
+
+
+class _Acked(_Fields):
+    time: float
+    data: _AckedData
+
+
 class _StateData(_Fields):
     new: str
 
@@ -121,6 +131,7 @@ _PACKET: _Schema = {
     "packet_number": pl.Int64,
     "length_bytes": pl.Int64,
 }
+_TIME: _Schema = {"time_ms": pl.Float64}
 _ACKED: _Schema = {
     "time_ms": pl.Float64,
     "packet_type": pl.String,
@@ -160,6 +171,28 @@ def _received(packets: Sequence[_Received], _: pl.Series) -> tuple[pl.DataFrame,
     }
     acks = pl.DataFrame(columns, schema=_ACKED).drop_nulls("packet_type")
     return _packets(packets).drop_nulls("packet_type"), acks
+
+
+_SPACES = {"initial": "initial", "handshake": "handshake"}
+
+
+def _acked(events: Sequence[_Acked], _: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    rows = [
+        # NOTE: the drafts let the space be left out; most packets are application data.
+        (event.time, _SPACES.get(event.data.packet_number_space or "", "1RTT"), first, last)
+        for event in events
+        for first, last in _ranges(event.data.packet_numbers)
+    ]
+    times = pl.DataFrame({"time_ms": [event.time for event in events]}, schema=_TIME)
+    return times, pl.DataFrame(rows, schema=_ACKED, orient="row")
+
+
+def _ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Packet numbers as ranges, both ends included, in ascending order."""
+    ordered = sorted(set(numbers))
+    starts = [i for i, n in enumerate(ordered) if i == 0 or n != ordered[i - 1] + 1]
+    for start, stop in zip(starts, [*starts[1:], len(ordered)], strict=True):
+        yield ordered[start], ordered[stop - 1]
 
 
 def _lost(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:
@@ -220,3 +253,5 @@ RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"')
 METRICS = Kind('metrics_updated"', _Metrics, _metrics)
 STATES = Kind(':congestion_state_updated"', _State, _states)
 LOST = Kind(':packet_lost"', _Packet, _lost)
+ACKED = Kind(':packets_acked"', _Acked, _acked)
+"""Packets as they were acknowledged for the first time, by programs that log no frames."""

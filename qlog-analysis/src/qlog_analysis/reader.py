@@ -25,7 +25,7 @@ from qlog_analysis.dialects import (
     recognise,
 )
 from qlog_analysis.errors import NotQlogError, SeveralTracesError
-from qlog_analysis.events import LOST, METRICS, RECEIVED, RECEIVED_ACKS, SENT, STATES, Kind
+from qlog_analysis.events import ACKED, LOST, METRICS, RECEIVED, RECEIVED_ACKS, SENT, STATES, Kind
 from qlog_analysis.unpacking import Unpacked
 
 
@@ -44,7 +44,9 @@ class Trace:
         received: packets received, in the same columns; only those with acknowledgements unless
             all were asked for.
         acks: acknowledged ranges as they arrived, one row per range: `time_ms`, `packet_type` of
-            the packet that carried it, `first`, `last` (packet numbers, both included).
+            the packet that carried it, `first`, `last` (packet numbers, both included). Where no
+            ACK frames are logged: what packets_acked events say (quic-events-13), each packet when
+            it was first acknowledged.
         metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
             `smoothed_rtt_ms`, `latest_rtt_ms` (null until the first sample), `window_bytes`,
             `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
@@ -206,7 +208,7 @@ class _Reading:
         self._path = path
         self._file = file
         wanted = RECEIVED if received else RECEIVED_ACKS
-        self._kinds = (SENT, wanted, METRICS, STATES, LOST)
+        self._kinds = (SENT, wanted, METRICS, STATES, LOST, ACKED)
         self._connections: dict[str, _Connection] = {}
         self._records = 0
         self._skipped = 0
@@ -285,7 +287,7 @@ class _Reading:
         tables, unordered = connection.tables.finish()
         if self._start_ms is not None:
             tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
-        sent, received, acks, metrics, states, losses = tables
+        sent, received, acks, metrics, states, losses, _, acked = tables
         dialect = connection.dialect
         # What was translated is in the drafts' units already.
         pacing = dialect.pacing_bits if dialect.native else 1.0
@@ -297,7 +299,8 @@ class _Reading:
             dialect=dialect,
             sent=sent,
             received=received,
-            acks=acks,
+            # What frames tell is told twice where both are logged.
+            acks=acked if acks.is_empty() else acks,
             metrics=_fill(metrics.with_columns(pl.col("pacing_bps") * pacing)),
             states=states,
             losses=losses,

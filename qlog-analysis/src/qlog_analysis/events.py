@@ -5,7 +5,7 @@ passes over all other fields without making anything of them, which is what make
 that are not there are None.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import attrgetter
@@ -187,12 +187,15 @@ def _acked(events: Sequence[_Acked], _: pl.Series) -> tuple[pl.DataFrame, pl.Dat
     return times, pl.DataFrame(rows, schema=_ACKED, orient="row")
 
 
-def _ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Packet numbers as ranges, both ends included, in ascending order."""
-    ordered = sorted(set(numbers))
-    starts = [i for i, n in enumerate(ordered) if i == 0 or n != ordered[i - 1] + 1]
-    for start, stop in zip(starts, [*starts[1:], len(ordered)], strict=True):
-        yield ordered[start], ordered[stop - 1]
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
 
 
 def _lost(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:

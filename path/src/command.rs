@@ -156,6 +156,7 @@ impl PathArguments {
             delay: self.delay,
             queue: self.queue,
             loss: self.loss,
+            lost: Vec::new(),
             corruption: self.corrupt,
             blackhole: self.blackhole,
         };

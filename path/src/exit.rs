@@ -4,7 +4,7 @@ use crate::damage::{damage, is_version_negotiation};
 use crate::ip::Headers;
 use crate::settings::{Blackhole, Direction, Errors};
 use gallop_sim::Invalid;
-use gallop_sim::impairment::{Fate, Impairment, Outage, RandomLoss};
+use gallop_sim::impairment::{Fate, GivenLoss, Impairment, Outage, RandomLoss};
 use gallop_sim::packet::Packet;
 use gallop_sim::random::Random;
 use gallop_sim::time::Time;
@@ -13,6 +13,7 @@ use gallop_sim::time::Time;
 #[derive(Debug)]
 pub(crate) struct Exit {
     blackhole: Vec<Outage>,
+    given: GivenLoss,
     loss: Option<Chance>,
     corruption: Option<(Chance, Random)>,
     counts: ExitCounts,
@@ -66,6 +67,13 @@ impl Exit {
         });
         Ok(Exit {
             blackhole: settings.blackhole.map_or_else(Vec::new, outages),
+            given: GivenLoss::new(
+                settings
+                    .lost
+                    .iter()
+                    .map(|number| number.saturating_sub(1))
+                    .collect(),
+            ),
             loss: loss.transpose()?,
             corruption: corruption.transpose()?,
             counts: ExitCounts::default(),
@@ -78,6 +86,10 @@ impl Exit {
         let mut holes = self.blackhole.iter_mut();
         if holes.any(|hole| hole.decide(packet, elapsed) == Fate::Lose) {
             self.counts.blackholed += 1;
+            return false;
+        }
+        if self.given.decide(packet, elapsed) == Fate::Lose {
+            self.counts.lost += 1;
             return false;
         }
         if let Some(loss) = &mut self.loss
@@ -141,6 +153,17 @@ mod tests {
 
     fn numbers(packets: &[Packet]) -> Vec<u64> {
         packets.iter().map(|packet| packet.sequence()).collect()
+    }
+
+    #[test]
+    fn given_packets_are_lost() {
+        let settings = Direction {
+            lost: vec![2, 3, 5],
+            ..Direction::default()
+        };
+        let (packets, counts) = passed(&settings, b"payload", 6);
+        assert_eq!(numbers(&packets), [0, 3, 5]);
+        assert_eq!(counts.lost, 3);
     }
 
     #[test]

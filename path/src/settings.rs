@@ -53,8 +53,11 @@ pub struct Direction {
     pub delay: Duration,
     /// What waits for the link.
     pub queue: QueueSpec,
-    /// Packets that are lost.
+    /// Packets that are lost at random.
     pub loss: Option<Errors>,
+    /// Packets that are lost in any case, by their numbers among those that leave the link,
+    /// from 1.
+    pub lost: Vec<u64>,
     /// UDP datagrams that are damaged. Their checksums are right, so that they
     /// reach the endpoint. Version Negotiation packets are spared: a damaged
     /// version is answered by one that a client has to ignore (RFC 9000 §6.2).
@@ -72,6 +75,7 @@ impl Default for Direction {
             delay: Duration::from_millis(15),
             queue: QueueSpec::drop_tail(Buffer::Packets(limit)),
             loss: None,
+            lost: Vec::new(),
             corruption: None,
             blackhole: None,
         }

@@ -1,4 +1,4 @@
-//! The test cases and measurements of the QUIC interop runner, and one of our own.
+//! The test cases and measurements of the QUIC interop runner, and two of our own.
 //!
 //! Sizes, paths and times are the runner's (quic-interop-runner, `testcases_quic.py` and
 //! `testcase.py`), where not noted otherwise.
@@ -63,6 +63,8 @@ pub enum Check {
     Migration,
     /// The bytes that arrived at the server.
     Upload,
+    /// One handshake; the first file is a page.
+    Browse,
     /// The rate of the download.
     Goodput,
 }
@@ -352,6 +354,18 @@ pub const CASES: &[Case] = &[
         is_fast: true,
         ..BASE
     },
+    // NOTE: Not one of the runner's either: browsers speak HTTP/3 alone, and its case of that is small.
+    Case {
+        name: "browse",
+        abbr: "W",
+        description: "A page and a file of 10 MB arrive over HTTP/3. Not one of the runner's.",
+        server: "http3",
+        client: "http3",
+        files: &[(2 * KB, 1), (10 * MB, 1)],
+        check: Check::Browse,
+        depends_on_controller: true,
+        ..BASE
+    },
     Case {
         name: "goodput",
         abbr: "G",
@@ -434,6 +448,9 @@ impl Case {
             Impairment::Silence => {}
         }
         let mut settings = Settings::symmetric(direction);
+        if self.impairment == Impairment::Silence {
+            settings.to_server.lost = (2..=7).collect();
+        }
         settings.rebinding = rebinding;
         settings.seed = seed;
         settings

@@ -63,7 +63,7 @@ pub fn check(case: &Case, path: &Path, keys: &Path) -> Result<Checked> {
     let mut kbps = None;
     let mut unsupported = None;
     let specific = match case.check {
-        Check::Handshakes(_) => None,
+        Check::Handshakes(_) | Check::Browse => None,
         Check::Long => {
             let hellos = capture.count(false, quiche::Type::Initial);
             (hellos < 2).then(|| "the client sent its first packet only once".to_owned())
@@ -95,7 +95,13 @@ pub fn check(case: &Case, path: &Path, keys: &Path) -> Result<Checked> {
             ecn(&reports)
         }
         Check::V2 => version_2(&capture),
-        Check::Amplification => amplification(&capture),
+        Check::Amplification => {
+            let proofs = ask(
+                "udp.dstport == 443 && quic.long.packet_type == 2",
+                &["frame.time_epoch"],
+            )?;
+            amplification(&capture, first_time(&proofs))
+        }
         Check::Rebinding => rebinding(
             &capture,
             &ask("quic.path_challenge.data", &["udp.srcport"])?,
@@ -255,33 +261,33 @@ fn version_2(capture: &Capture) -> Option<String> {
     }
 }
 
-/// NOTE: A Handshake packet of the client ends the server's limit; one behind an Initial packet in
-/// the same datagram is not seen here, so that the limit is taken to hold longer than it does.
-fn amplification(capture: &Capture) -> Option<String> {
+/// The first of the times in a column, in seconds.
+fn first_time(rows: &[Vec<String>]) -> Option<f64> {
+    rows.first()?.first()?.parse().ok()
+}
+
+/// `validated_s`: when the client's first Handshake packet arrived, which ends the limit.
+fn amplification(capture: &Capture, validated_s: Option<f64>) -> Option<String> {
+    /// Times go through text and floating point.
+    const PRECISION_S: f64 = 1e-6;
+    let end_s = validated_s.unwrap_or(f64::INFINITY) - PRECISION_S;
+    let limited = capture
+        .datagrams
+        .iter()
+        .take_while(|datagram| datagram.time.as_secs_f64() < end_s);
     let (mut received, mut sent) = (0, 0);
-    let mut was_limited = false;
-    for datagram in &capture.datagrams {
-        let is_proof = matches!(
-            datagram.first,
-            First::Short
-                | First::Long {
-                    kind: quiche::Type::Handshake,
-                    ..
-                }
-        );
+    for datagram in limited {
         match datagram.is_from_server {
             true => sent += datagram.length_bytes,
-            false if is_proof => break,
             false => received += datagram.length_bytes,
         }
-        was_limited |= sent > 0 && received > 0;
         if sent > AMPLIFICATION * received {
             return Some(format!(
                 "the server sent {sent} bytes when it had {received}, more than three times that"
             ));
         }
     }
-    (!was_limited).then(|| "the server sent nothing".to_owned())
+    (sent == 0).then(|| "the server sent nothing before it knew the address".to_owned())
 }
 
 /// `challenges`: source ports of packets with PATH_CHALLENGE.
@@ -351,11 +357,15 @@ mod tests {
     fn three_times_is_the_limit_until_the_client_is_known() {
         let ask = (false, 1200, long(quiche::Type::Initial, b""));
         let answer = |bytes| (true, bytes, long(quiche::Type::Initial, b""));
-        let proof = (false, 100, long(quiche::Type::Handshake, b""));
-        assert_eq!(amplification(&capture(&[ask.clone(), answer(3600)])), None);
-        assert!(amplification(&capture(&[ask.clone(), answer(3601)])).is_some());
-        let later = [ask, answer(3600), proof, answer(9000)];
-        assert_eq!(amplification(&capture(&later)), None);
+        let limited = |datagrams: &[(bool, usize, First)], validated| {
+            amplification(&capture(datagrams), validated)
+        };
+        assert_eq!(limited(&[ask.clone(), answer(3600)], None), None);
+        assert!(limited(&[ask.clone(), answer(3601)], None).is_some());
+        assert!(limited(std::slice::from_ref(&ask), None).is_some());
+        let later = [ask.clone(), answer(3600), ask, answer(9000)];
+        assert!(limited(&later, None).is_some());
+        assert_eq!(limited(&later, Some(2.0)), None);
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub fn names(case: &Case) -> Vec<(String, usize)> {
         .map(|(number, size)| {
             let name = match case.check {
                 Check::Upload => "upload".to_owned(),
+                Check::Browse if number == 0 => "page.html".to_owned(),
                 _ => format!("file{number}"),
             };
             (format!("{name:x<length$}"), size)
@@ -87,6 +88,10 @@ fn write_files(folder: &Path, case: &Case) -> std::io::Result<()> {
     for (name, size) in names(case) {
         let mut content = vec![0; size];
         random.fill_bytes(&mut content);
+        if name.ends_with(".html") {
+            content = format!("<!doctype html><title>Page</title>{:x<size$}", "").into_bytes();
+            content.truncate(size);
+        }
         fs::write(folder.join(name), content)?;
     }
     Ok(())

@@ -9,6 +9,9 @@ use clap::Args;
 
 use crate::{process, setup};
 
+/// The exit status of the matrix where the system does not permit network namespaces.
+pub const NOT_PERMITTED: i32 = 3;
+
 /// Run other people's QUIC implementations against ours; --help has the flags
 ///
 /// Builds gallop-server, gallop-client and the program that runs the matrix, to which all flags go.

@@ -14,16 +14,22 @@ use crate::cell::{Cell, Outcome, Verdict};
 use crate::fixture::Fixture;
 use crate::programs::Programs;
 
+/// The file that says how a cell ended.
+const OUTCOME: &str = "outcome.json";
+
 /// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
-/// is run once more, since two cores are shared by many; both outcomes would be alike if it were
-/// not for chance, and the reason of one that succeeds at last says so.
+/// is run once more, since lanes share cores and some cases lose packets by chance; the reason of one
+/// that succeeds then says so.
+///
+/// With `resume` a cell that has an outcome below `out` is not run again.
 ///
 /// # Errors
 ///
-/// A cell cannot be run at all. What was run until then is lost.
+/// A cell cannot be run at all.
 pub fn run(
     cells: &[Cell],
     lanes: usize,
+    resume: bool,
     out: &Path,
     fixture: &Fixture,
     programs: &Programs,
@@ -45,14 +51,21 @@ pub fn run(
                 while !is_over.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(cell) = cells.get(index) else { break };
-                    let outcome = run_one(cell, out, fixture, programs);
+                    let outcome = match resume.then(|| finished(cell, out)).flatten() {
+                        Some(outcome) => Ok(outcome),
+                        None => run_one(cell, out, fixture, programs),
+                    };
                     match &outcome {
                         Err(_) => is_over.store(true, Ordering::Relaxed),
                         Ok(outcome) if outcome.result == Verdict::Failed => {
-                            progress.println(format!(
+                            let text = format!(
                                 "failed: {} of {} by {}: {}",
                                 cell.case.name, cell.server, cell.client, outcome.reason
-                            ));
+                            );
+                            match progress.is_hidden() {
+                                true => eprintln!("{text}"),
+                                false => progress.println(text),
+                            }
                         }
                         Ok(_) => {}
                     }
@@ -77,10 +90,23 @@ pub fn run(
     Ok(all)
 }
 
+/// The outcome of a cell that an earlier run finished.
+fn finished(cell: &Cell, out: &Path) -> Option<Outcome> {
+    let json = fs::read(out.join(cell.folder()).join(OUTCOME)).ok()?;
+    serde_json::from_slice(&json).ok()
+}
+
 fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> Result<Outcome> {
     let folder = out.join(cell.folder());
     let place = || format!("{} of {} by {}", cell.case.name, cell.server, cell.client);
     fs::create_dir_all(&folder).with_context(place)?;
+    // One of an earlier run is not for this one.
+    match fs::remove_file(folder.join(OUTCOME)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(place);
+        }
+        _ => {}
+    }
     let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
     if outcome.result == Verdict::Failed {
         let first = outcome.reason;
@@ -90,6 +116,6 @@ fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> R
         }
     }
     let json = serde_json::to_vec_pretty(&outcome)?;
-    fs::write(folder.join("outcome.json"), json).with_context(place)?;
+    fs::write(folder.join(OUTCOME), json).with_context(place)?;
     Ok(outcome)
 }

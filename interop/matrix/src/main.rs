@@ -38,6 +38,7 @@ Examples:
   cargo xtask interop --list
   cargo xtask interop --peers quic-go,aioquic --cases transfer,http3 --cc vegas
   cargo xtask interop --fast --json interop.json
+  cargo xtask interop --resume
 
 Exit status: 0 if no cell failed; 1 if one did, whose fault ever, or the matrix could not be run; \
 2 for a wrong flag; 3 if the system does not permit network namespaces."
@@ -69,6 +70,9 @@ struct Arguments {
     /// Cells at a time
     #[arg(long, default_value = "4", value_name = "N")]
     lanes: NonZeroUsize,
+    /// Take over the outcomes that an interrupted run left in --out, and run the other cells
+    #[arg(long)]
+    resume: bool,
     /// Name implementations, cases and the number of cells, and run nothing
     #[arg(long)]
     list: bool,
@@ -157,6 +161,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let outcomes = lanes::run(
         &cells,
         arguments.lanes.get(),
+        arguments.resume,
         &out.join("cells"),
         &fixture,
         &programs,

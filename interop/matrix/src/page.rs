@@ -79,7 +79,7 @@ pub fn html(matrix: &Matrix) -> String {
     let _ = write!(
         body,
         "<h1>Gallop among others</h1>\n\
-         <p>{} succeeded, {} failed, {} unsupported; {minutes:.0} minutes. Rows: the other \
+         <p>{} succeeded, {} failed, {} unsupported; {minutes:.0} min. Rows: the other \
          implementation, and the congestion controller of ours. A cell leads to its logs; ✓ \
          succeeded, ✗ failed, – not supported by one of the two.</p>\n",
         matrix.count(Verdict::Succeeded),

@@ -4,16 +4,21 @@ import asyncio
 import os
 import ssl
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from aioquic.asyncio import QuicConnectionProtocol, connect, serve
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import ConnectionTerminated, ProtocolNegotiated, QuicEvent
-from aioquic.quic.events import StreamDataReceived, StreamReset
+from aioquic.quic.events import (
+    ConnectionTerminated,
+    ProtocolNegotiated,
+    QuicEvent,
+    StreamDataReceived,
+    StreamReset,
+)
 from aioquic.quic.logger import QuicFileLogger
 from aioquic.quic.packet import QuicProtocolVersion
 from aioquic.tls import CipherSuite, SessionTicket
@@ -39,12 +44,15 @@ TICKET_TIMEOUT_S = 10.0
 class Server(QuicConnectionProtocol):
     """A connection of the server: hq-interop or HTTP/3."""
 
-    http: H3Connection | None = None
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        """Takes what its base takes."""
+        super().__init__(*arguments, **more)
+        self.http: H3Connection | None = None
+        self.requests: dict[int, bytearray] = {}
 
     def quic_event_received(self, event: QuicEvent) -> None:
         """Answers requests."""
         if isinstance(event, ProtocolNegotiated):
-            self.requests: dict[int, bytearray] = {}
             if event.alpn_protocol in H3_ALPN:
                 self.http = H3Connection(self._quic)
         elif self.http is None and isinstance(event, StreamDataReceived):
@@ -94,11 +102,15 @@ def answer(http: H3Connection, stream: int, content: bytes | None) -> None:
 class Client(QuicConnectionProtocol):
     """A connection of the client: hq-interop or HTTP/3."""
 
-    def get(self, url: str, http: H3Connection | None) -> asyncio.Future[bytes]:
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        """Takes what its base takes."""
+        super().__init__(*arguments, **more)
+        self.http: H3Connection | None = None
+        self.waiting: dict[int, tuple[asyncio.Future[bytes], bytearray]] = {}
+
+    def get(self, url: str) -> asyncio.Future[bytes]:
         """Asks for a file."""
-        if not hasattr(self, "waiting"):
-            self.waiting: dict[int, tuple[asyncio.Future[bytes], bytearray]] = {}
-            self.http = http
+        http = self.http
         parts = urlsplit(url)
         stream = self._quic.get_next_available_stream_id()
         done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -118,12 +130,11 @@ class Client(QuicConnectionProtocol):
 
     def quic_event_received(self, event: QuicEvent) -> None:
         """Takes answers."""
-        waiting = getattr(self, "waiting", {})
         if isinstance(event, ConnectionTerminated | StreamReset):
-            for done, _ in waiting.values():
+            for done, _ in self.waiting.values():
                 if not done.done():
                     done.set_exception(ConnectionError(f"{event}"))
-        elif self.http is not None if waiting else False:
+        elif self.http is not None:
             for http_event in self.http.handle_event(event):
                 if isinstance(http_event, HeadersReceived):
                     if dict(http_event.headers).get(b":status") != b"200":
@@ -170,7 +181,8 @@ def configuration(case: str, is_client: bool) -> QuicConfiguration:
         config.quic_logger = QuicFileLogger(os.environ["QLOGDIR"])
     if "SSLKEYLOGFILE" in os.environ:
         # One line at a time: the endpoint may be ended at any moment.
-        config.secrets_log_file = Path(os.environ["SSLKEYLOGFILE"]).open("a", buffering=1)
+        file = Path(os.environ["SSLKEYLOGFILE"])
+        config.secrets_log_file = file.open("a", buffering=1)
     return config
 
 
@@ -193,11 +205,12 @@ async def fetch(config: QuicConfiguration, urls: list[str], case: str) -> Sessio
         wait_connected=not early,
     ) as client:
         assert isinstance(client, Client)
-        http = H3Connection(client._quic) if case == "http3" else None
+        if case == "http3":
+            client.http = H3Connection(client._quic)
         if case == "keyupdate":
             await client.ping()
             client.request_key_update()
-        answers = [client.get(url, http) for url in urls]
+        answers = [client.get(url) for url in urls]
         client.transmit()
         for url, content in zip(urls, await asyncio.gather(*answers), strict=True):
             (DOWNLOADS / Path(urlsplit(url).path).name).write_bytes(content)
@@ -225,7 +238,10 @@ async def client(case: str) -> None:
 async def server(case: str) -> None:
     """Serves until it is ended."""
     tickets: dict[bytes, SessionTicket] = {}
-    keep: Callable[[SessionTicket], None] = lambda ticket: tickets.update({ticket.ticket: ticket})
+
+    def keep(ticket: SessionTicket) -> None:
+        tickets[ticket.ticket] = ticket
+
     await serve(
         "::",
         443,

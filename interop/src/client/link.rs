@@ -154,6 +154,19 @@ impl Link {
                 tracing::debug!(%error, "receive");
             }
         }
+        self.issue_connection_ids();
+    }
+
+    /// Keeps the server in connection ids: some want a new one for a new path, also for the one
+    /// that a NAT makes (RFC 9000 §9.5), and stay at the old path without.
+    fn issue_connection_ids(&mut self) {
+        if !self.connection.is_established() {
+            return;
+        }
+        if let Err(error) = transport::issue_connection_ids(&mut self.connection, |_| {}) {
+            tracing::debug!(%error, "no more connection ids");
+        }
+        while self.connection.retired_scid_next().is_some() {}
     }
 
     /// Begins an exchange once the connection can carry requests; says whether it did.

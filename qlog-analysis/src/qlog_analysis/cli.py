@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from qlog_analysis import trace_commands
-from qlog_analysis.errors import AnalysisError
+from qlog_analysis.errors import AnalysisError, SeveralTracesError, UsageError
 from qlog_analysis.progress import bar
 from qlog_analysis.reader import read_trace
 from qlog_analysis.results import analyse, summary, summary_csv, summary_json
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("trace", type=Path, metavar="TRACE", help="a qlog in JSON-SEQ (.sqlog)")
+    add("trace", type=Path, metavar="TRACE", help="a qlog of any program")
     add(
         "--out",
         type=Path,
@@ -124,6 +124,7 @@ def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
         help="FILE.svg or FILE.png [default: TRACE with .KIND.svg added]",
     )
     add("--kind", choices=("trace-graph", "overview"), default="trace-graph")
+    add("--connection", metavar="NAME", help='which one of a file with several: "trace 2"')
     add("--from", dest="start", type=_seconds, default=0.0, metavar="S", help="from this time on")
     add("--to", dest="end", type=_seconds, metavar="S", help="up to this time")
     add(
@@ -203,7 +204,10 @@ def _plot(options: argparse.Namespace) -> None:
     trace_plot.check(part, out)
     size = options.trace.stat().st_size if options.trace.is_file() else 0
     with bar("reading the trace", "B") as start:
-        trace = read_trace(options.trace, start(size))
+        try:
+            trace = read_trace(options.trace, start(size), connection=options.connection)
+        except SeveralTracesError as error:
+            raise UsageError(f"{error}; choose one with --connection NAME") from error
     trace_plot.save(trace, part, out)
     print(out)
 

@@ -26,6 +26,9 @@ BLOCK_BYTES = 4 << 20
 # A first record longer than this is no header.
 _MOST_HEADER_BYTES = 1 << 20
 
+# As many records show what the events of a trace are called.
+_SOME_RECORDS = 5000
+
 _RS = b"\x1e"
 _LF = b"\n"
 _BOM = b"\xef\xbb\xbf"
@@ -86,10 +89,19 @@ def values(texts: Iterable[str]) -> Iterator[Any]:
 class Lines:
     """Some records of a sequence as text, in order; the last of the file may be cut off."""
 
+    number: int
+    """Of which of the file's traces these are, from 1."""
+    header: Mapping[str, Any]
+    """The header of that trace, empty if it is missing."""
     texts: pl.Series
     undecodable: int
     """Records between these that are not UTF-8."""
     last: bool
+
+    @property
+    def names(self) -> str:
+        """Some of the text, without blanks: enough to see what the events are called."""
+        return "".join(self.texts.head(_SOME_RECORDS)).replace(" ", "")
 
     @property
     def cut_off(self) -> bool:
@@ -149,15 +161,19 @@ class QlogFile:
             return
         # The header may be missing, or be damaged: then it is a record that cannot be read.
         sample = self._rest[:_MOST_HEADER_BYTES]
-        if any(_is_event(_object(part)) for part in sample.split(self._separator)):
-            return
+        at = 0
+        for part in sample.split(self._separator):
+            record = _object(part)
+            if _is_event(record):
+                return
+            if _begins_trace(record):
+                # What is in front of it belongs to no trace.
+                self.header = record
+                self._rest = self._rest[:at] + self._rest[at + len(part) + 1 :]
+                return
+            at += len(part) + 1
         if not salvage(sample.decode(errors="replace"))[0] or not self._read_document():
             raise NotQlogError(f"{path}: not a qlog trace: {what_is(block)}")
-
-    @property
-    def names(self) -> str:
-        """Some of the text, without blanks: enough to see what the events are called."""
-        return self._rest[:_MOST_HEADER_BYTES].decode(errors="replace").replace(" ", "")
 
     def _read_document(self) -> bool:
         """Reads a JSON document; false if there are no events in it."""
@@ -183,8 +199,13 @@ class QlogFile:
         return self.documents is not None
 
     def lines(self) -> Iterator[Lines]:
-        """The records of a sequence after the header, a block at a time."""
+        """The records of a sequence after the header, a block at a time.
+
+        NOTE: main-schema-14 has one trace in a sequence. Files that were put after one another
+        have several: each header begins another trace.
+        """
         rest = self._rest
+        number, header = 1, self.header
         self._rest = b""
         at_end = False
         while not at_end:
@@ -196,7 +217,16 @@ class QlogFile:
             rest = block[cut:]
             if cut or at_end:
                 texts, undecodable = _split(block[:cut], self._separator)
-                yield Lines(texts, undecodable, at_end)
+                start = 0
+                for place, record in _headers(texts):
+                    before = texts.slice(start, place - start)
+                    yield Lines(number, header, before, undecodable, last=False)
+                    number, header = number + 1, record
+                    start, undecodable = place + 1, 0
+                texts = texts.slice(start)
+                # A trace is known by its first records, which may come with the next block.
+                if len(texts) or undecodable or at_end:
+                    yield Lines(number, header, texts, undecodable, at_end)
 
 
 def _object(record: bytes) -> dict[str, Any]:
@@ -209,6 +239,18 @@ def _object(record: bytes) -> dict[str, Any]:
 
 def _is_event(record: Mapping[str, Any]) -> bool:
     return isinstance(record.get("name"), str) and "time" in record
+
+
+def _begins_trace(record: Mapping[str, Any]) -> bool:
+    """Whether a record in the middle of a sequence is a header."""
+    return bool(record.keys() & _HEADER_FIELDS) and isinstance(record.get("trace"), dict)
+
+
+def _headers(texts: pl.Series) -> list[tuple[int, Mapping[str, Any]]]:
+    """Which of these records are headers."""
+    places = texts.str.contains('"trace"', literal=True).arg_true().to_list()
+    records = [(place, _object(texts[place].encode())) for place in places]
+    return [(place, record) for place, record in records if _begins_trace(record)]
 
 
 def _salvaged(text: str) -> Iterator[Document]:

@@ -7,7 +7,7 @@ the category is a field of its own, and what qvis finds under an old name only i
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,6 @@ from qlog_analysis.dialects import (
     Event,
     Translator,
 )
-from qlog_analysis.dialects import recognise as recognise_dialect
 from qlog_analysis.errors import NotQlogError, UsageError
 from qlog_analysis.losses import losses
 from qlog_analysis.reader import Trace, read_traces
@@ -96,11 +95,13 @@ class Converted:
     skipped: int
 
 
-def out_path(path: Path) -> Path:
-    """Where the conversion of a file goes when nothing else is said: beside it."""
+def out_path(path: Path, number: int | None = None) -> Path:
+    """Where a file's conversion, or that of one of its traces, goes by default: beside it."""
     name = path.name
     for suffix in (".gz", ".zst", ".sqlog", ".qlog", ".json", ".ndjson", ".jsonl"):
         name = name.removesuffix(suffix)
+    if number is not None:
+        name += f".{number}"
     return path.with_name(name + SUFFIX)
 
 
@@ -109,30 +110,34 @@ def convert(
     out: Path,
     target: Target = "both",
     on_bytes: Callable[[int], None] = lambda _: None,
+    number: int | None = None,
 ) -> Converted:
-    """Converts a file, which must not hold more than one trace (of any number of connections).
+    """Converts one trace of a file, with all of its connections.
 
     Args:
         path: a qlog of any program.
         out: the file to write.
         target: what it is for.
         on_bytes: told of bytes read; the file is read twice.
+        number: which of its traces, from 1; needed if there are several.
 
     Raises:
         NotQlogError: the file cannot be opened, or is no qlog.
-        UsageError: it would be written over itself, or holds several traces.
+        UsageError: it would be written over itself, or it does not say which of several traces
+            is wanted, or there is no such one.
         OSError: the file cannot be written.
     """
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out}: would be written over itself; name another file with --out")
-    known = {trace.connection: _Known.of(trace) for trace in read_traces(path, on_bytes)}
+    traces = _of_one(path, read_traces(path, on_bytes), number)
+    known = {trace.group: _Known.of(trace) for trace in traces}
     unfinished = out.with_name(out.name + ".part")
     try:
         raw = path.open("rb")
     except OSError as error:
         raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
     with raw, unfinished.open("w", encoding="utf-8", newline="") as sink:
-        source = _Source(path, QlogFile(path, Unpacked(raw, on_bytes)))
+        source = _Source(traces[0], QlogFile(path, Unpacked(raw, on_bytes)))
         writer = _Writer(sink, target, known)
         writer.record(_header(source, target))
         for event in source.events():
@@ -142,6 +147,17 @@ def convert(
         _sort(unfinished)
     unfinished.replace(out)
     return Converted(out, writer.events, writer.derived, source.skipped)
+
+
+def _of_one(path: Path, traces: Sequence[Trace], number: int | None) -> list[Trace]:
+    """The connections of the trace that is wanted."""
+    count = max(trace.number for trace in traces)
+    if number is None and count > 1:
+        raise UsageError(f"{path}: holds {count} traces; choose one with --trace N (1 to {count})")
+    if number is not None and not 1 <= number <= count:
+        held = "one trace" if count == 1 else f"{count} traces"
+        raise UsageError(f"--trace {number}: {path} holds {held}")
+    return [trace for trace in traces if trace.number == (number or 1)]
 
 
 @dataclass(slots=True)
@@ -169,19 +185,18 @@ def _space(packet_type: str | None) -> str:
 
 
 class _Source:
-    """The events of a file in today's form."""
+    """The events of a trace in today's form."""
 
-    def __init__(self, path: Path, file: QlogFile) -> None:
+    def __init__(self, trace: Trace, file: QlogFile) -> None:
         self._file = file
+        self._number = trace.number
+        self.header = trace.header
+        self.dialect = trace.dialect
         documents = file.documents
-        if documents is not None and len(documents) > 1:
-            raise UsageError(
-                f"{path}: holds {len(documents)} traces; one is wanted, so take it apart first"
-            )
-        header = file.header.get("trace") if documents is None else documents[0].trace
-        self.header = file.header
-        self.trace: Mapping[str, Any] = header if isinstance(header, dict) else {}
-        self.dialect = recognise_dialect(file.header, self.trace, file.names)
+        inner = self.header.get("trace")
+        if documents is not None:
+            inner = documents[self._number - 1].trace
+        self.trace: Mapping[str, Any] = inner if isinstance(inner, dict) else {}
         self.skipped = 0
 
     def events(self) -> Iterator[Event]:
@@ -196,12 +211,13 @@ class _Source:
     def _values(self) -> Iterator[Any]:
         if self._file.documents is None:
             for lines in self._file.lines():
-                self.skipped += lines.undecodable
-                yield from values(lines.texts)
+                if lines.number == self._number:
+                    self.skipped += lines.undecodable
+                    yield from values(lines.texts)
         else:
-            for document in self._file.documents:
-                self.skipped += document.unreadable
-                yield from document.events
+            document = self._file.documents[self._number - 1]
+            self.skipped += document.unreadable
+            yield from document.events
 
 
 def _header(source: _Source, target: Target) -> Event:

@@ -77,18 +77,25 @@ class Log:
         return f"<Log {self.trace.path}{of}: {self.trace.records} records>"
 
 
-def load(path: str | Path, on_bytes: Callable[[int], None] = lambda _: None) -> Log:
+def load(
+    path: str | Path,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    *,
+    connection: str | None = None,
+) -> Log:
     """Loads the qlog of one connection, of any program, compressed by gzip or zstd or not.
 
     Args:
         path: the file.
         on_bytes: told of bytes read, for a progress bar.
+        connection: which one, if the file holds several: as `summary` names it ("trace 2").
 
     Raises:
         NotQlogError: the file cannot be opened, or is no qlog.
-        SeveralTracesError: it holds several connections: `load_all` takes them.
+        SeveralTracesError: it holds several connections, which `load_all` takes, and none or
+            another one was asked for.
     """
-    return Log(read_trace(Path(path), on_bytes, received=True))
+    return Log(read_trace(Path(path), on_bytes, received=True, connection=connection))
 
 
 def load_all(path: str | Path, on_bytes: Callable[[int], None] = lambda _: None) -> list[Log]:

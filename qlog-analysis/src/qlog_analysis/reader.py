@@ -7,14 +7,14 @@ first brought into the form of today's drafts, event by event (see `dialects`), 
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 
-from qlog_analysis.container import Document, QlogFile, looks_whole, salvage, values
+from qlog_analysis.container import Document, Lines, QlogFile, looks_whole, salvage, values
 from qlog_analysis.dialects import (
     CANONICAL,
     CONVERTED,
@@ -36,7 +36,10 @@ class Trace:
     Attributes:
         path: the file.
         header: the header of the file, empty if it is missing.
-        connection: which of the file's connections this is, empty if it has but one.
+        connection: which of the file's connections this is, empty if it has but one: "trace" and
+            `number`, if it has several traces, and `group`, as far as there is one.
+        number: which of the file's traces it is in, from 1; one may have several connections.
+        group: the group_id of its events, where a trace has those of several connections.
         vantage: the end that logged it: "server", "client", "network" or "unknown"; found out by
             the packets, when the trace does not say and all received ones were asked for.
         dialect: how the program that wrote it does that.
@@ -55,15 +58,17 @@ class Trace:
         states: changes of the congestion state: `time_ms`, `state`.
         losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`; empty
             also where losses are not logged (see the module `losses`).
-        records: events in the file, skipped ones included.
-        skipped: events in the file that could not be read.
+        records: events in the trace, those of its other connections and skipped ones included.
+        skipped: events in it that could not be read.
         unordered: rows whose time was before that of a row above them.
-        truncated: whether the file was cut off.
+        truncated: whether it was cut off.
     """
 
     path: Path
     header: Mapping[str, Any]
     connection: str
+    number: int
+    group: str
     vantage: str
     dialect: Dialect
     sent: pl.DataFrame
@@ -79,9 +84,13 @@ class Trace:
 
 
 def read_trace(
-    path: Path, on_bytes: Callable[[int], None] = lambda _: None, *, received: bool = False
+    path: Path,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    *,
+    received: bool = False,
+    connection: str | None = None,
 ) -> Trace:
-    """Reads the trace of a file that holds one connection.
+    """Reads the trace of a file that holds one connection, or of one of its connections.
 
     Records that cannot be read are skipped and counted.
 
@@ -90,19 +99,27 @@ def read_trace(
         on_bytes: told the number of bytes after each part that was read, for a progress bar.
         received: whether to read all packets that were received; else only those with
             acknowledgements, which is quicker.
+        connection: the name of the one that is wanted, if the file holds several.
 
     Raises:
         NotQlogError: the file cannot be opened, or is no qlog.
-        SeveralTracesError: the file holds the traces of several connections.
+        SeveralTracesError: the file holds the traces of several connections, and none or another
+            one was asked for.
     """
     traces = read_traces(path, on_bytes, received=received)
-    if len(traces) > 1:
+    if connection is None and len(traces) == 1:
+        return traces[0]
+    for trace in traces:
+        if trace.connection == connection:
+            return trace
+    if len(traces) == 1:
+        held = "holds one connection without a name"
+    else:
         names = ", ".join(trace.connection for trace in traces[:3])
         more = ", …" if len(traces) > 3 else ""
-        raise SeveralTracesError(
-            f"{path}: holds the traces of {len(traces)} connections ({names}{more}); one is wanted"
-        )
-    return traces[0]
+        held = f"holds the traces of {len(traces)} connections ({names}{more})"
+    wanted = "one is wanted" if connection is None else f"there is no {connection!r}"
+    raise SeveralTracesError(f"{path}: {held}; {wanted}")
 
 
 def read_traces(
@@ -119,22 +136,32 @@ def read_traces(
         with path.open("rb") as raw:
             unpacked = Unpacked(raw, on_bytes)
             file = QlogFile(path, unpacked)
-            traces = _read(path, file, received)
+            readings = _read(file, received)
     except OSError as error:
         raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
     if unpacked.damaged:
-        return [replace(trace, truncated=True) for trace in traces]
-    return traces
+        readings[-1].truncated = True
+    several = len(readings) > 1
+    return [trace for reading in readings for trace in reading.traces(path, several)]
 
 
-def _read(path: Path, file: QlogFile, received: bool) -> list[Trace]:
-    reading = _Reading(path, file, received)
+def _read(file: QlogFile, received: bool) -> list["_Reading"]:
+    """Reads each trace of a file for itself."""
+    readings: list[_Reading] = []
     if file.documents is None:
-        reading.sequence()
+        for lines in file.lines():
+            if lines.number > len(readings):
+                inner = lines.header.get("trace")
+                trace = inner if isinstance(inner, dict) else {}
+                dialect = recognise(lines.header, trace, lines.names)
+                readings.append(_Reading(lines.number, lines.header, trace, dialect, received))
+            readings[-1].lines(lines)
     else:
-        for number, document in enumerate(file.documents):
-            reading.document(number, document)
-    return reading.traces()
+        for number, document in enumerate(file.documents, 1):
+            dialect = recognise(file.header, document.trace, "")
+            readings.append(_Reading(number, file.header, document.trace, dialect, received))
+            readings[-1].document(document)
+    return readings
 
 
 _NO_LINES = pl.Series([], dtype=pl.String)
@@ -202,101 +229,95 @@ class _Tables:
 
 
 class _Reading:
-    """Reads a file's records into the tables of its connections."""
+    """Reads the records of a trace into the tables of its connections."""
 
-    def __init__(self, path: Path, file: QlogFile, received: bool) -> None:
-        self._path = path
-        self._file = file
+    def __init__(
+        self,
+        number: int,
+        header: Mapping[str, Any],
+        trace: Mapping[str, Any],
+        dialect: Dialect,
+        received: bool,
+    ) -> None:
+        self._number = number
+        self._header = header
+        self._trace = trace
+        self._dialect = dialect
+        self._translate = Translator(dialect, Clock(trace, dialect.from_first_event))
+        self._twice = dialect is CANONICAL and header[CONVERTED].get("for") == "both"
         wanted = RECEIVED if received else RECEIVED_ACKS
         self._kinds = (SENT, wanted, METRICS, STATES, LOST, ACKED)
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _Tables] = {}
         self._records = 0
         self._skipped = 0
-        self._truncated = False
         self._start_ms: float | None = None
+        self.truncated = False
 
-    def sequence(self) -> None:
-        """Reads JSON-SEQ or JSON lines."""
-        header = self._file.header.get("trace")
-        trace = header if isinstance(header, dict) else {}
-        dialect = recognise(self._file.header, trace, self._file.names)
-        translate = Translator(dialect, Clock(trace, dialect.from_first_event))
-        twice = dialect is CANONICAL and self._file.header[CONVERTED].get("for") == "both"
-        for lines in self._file.lines():
-            if twice:
-                lines = replace(lines, texts=_once(lines.texts))
-            self._records += lines.undecodable
-            self._skipped += lines.undecodable
-            self._truncated = lines.cut_off
-            if dialect.native:
-                if dialect.from_first_event and self._start_ms is None:
-                    self._start_ms = _first_ms(lines.texts, translate.clock)
-                records, bad = self._connection("", trace, dialect).tables.add(lines.texts)
-                self._records += records
-                self._skipped += bad
-            else:
-                self._translated("", trace, translate, values(lines.texts))
-        if not self._connections:
-            self._connection("", trace, dialect)
+    def lines(self, lines: Lines) -> None:
+        """Takes records of JSON-SEQ or JSON lines."""
+        texts = _once(lines.texts) if self._twice else lines.texts
+        self._records += lines.undecodable
+        self._skipped += lines.undecodable
+        self.truncated = lines.cut_off
+        if not self._dialect.native:
+            self._translated(values(texts))
+            return
+        if self._dialect.from_first_event and self._start_ms is None:
+            self._start_ms = _first_ms(texts, self._translate.clock)
+        records, bad = self._tables("").add(texts)
+        self._records += records
+        self._skipped += bad
 
-    def document(self, number: int, document: Document) -> None:
-        """Reads a trace of a JSON document."""
-        trace = document.trace
-        dialect = recognise(self._file.header, trace, "")
-        translate = Translator(dialect, Clock(trace, dialect.from_first_event))
-        key = f"trace {number + 1}" if len(self._file.documents or ()) > 1 else ""
+    def document(self, document: Document) -> None:
+        """Takes a trace of a JSON document."""
         self._records += document.unreadable
         self._skipped += document.unreadable
-        self._truncated |= document.cut_off
-        self._translated(key, trace, translate, document.events)
-        if not self._connections:
-            self._connection(key, trace, dialect)
+        self.truncated = document.cut_off
+        self._translated(document.events)
 
-    def _translated(
-        self,
-        key: str,
-        trace: Mapping[str, Any],
-        translate: Translator,
-        events: Iterable[Any],
-    ) -> None:
-        """Takes events of another dialect, whose records may belong to several connections."""
+    def _translated(self, events: Iterable[Any]) -> None:
+        """Takes events of another dialect, which may belong to several connections."""
         texts: dict[str, list[str]] = {}
         for value in events:
             self._records += 1
-            event = translate(value)
+            event = self._translate(value)
             if event is None:
                 self._skipped += 1
-                continue
-            group = event.get("group_id", "")
-            texts.setdefault(f"{key} {group}".strip(), []).append(_text(event))
-        for name, group_texts in texts.items():
-            connection = self._connection(name, trace, translate.dialect)
-            lines = pl.Series(group_texts, dtype=pl.String)
-            _, bad = connection.tables.add(lines)
+            else:
+                texts.setdefault(str(event.get("group_id", "")), []).append(_text(event))
+        for group, group_texts in texts.items():
+            _, bad = self._tables(group).add(pl.Series(group_texts, dtype=pl.String))
             self._skipped += bad
 
-    def _connection(self, name: str, trace: Mapping[str, Any], dialect: Dialect) -> "_Connection":
-        if name not in self._connections:
-            self._connections[name] = _Connection(name, trace, dialect, _Tables(self._kinds))
-        return self._connections[name]
+    def _tables(self, group: str) -> _Tables:
+        if group not in self._connections:
+            self._connections[group] = _Tables(self._kinds)
+        return self._connections[group]
 
-    def traces(self) -> list[Trace]:
-        return [self._trace(connection) for connection in self._connections.values()]
+    def traces(self, path: Path, several: bool) -> list[Trace]:
+        """The trace of each connection, at least one."""
+        if not self._connections:
+            self._tables("")
+        return [
+            self._trace_of(path, group, several, tables)
+            for group, tables in self._connections.items()
+        ]
 
-    def _trace(self, connection: "_Connection") -> Trace:
-        tables, unordered = connection.tables.finish()
+    def _trace_of(self, path: Path, group: str, several: bool, connection: _Tables) -> Trace:
+        tables, unordered = connection.finish()
         if self._start_ms is not None:
             tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
         sent, received, acks, metrics, states, losses, _, acked = tables
-        dialect = connection.dialect
         # What was translated is in the drafts' units already.
-        pacing = dialect.pacing_bits if dialect.native else 1.0
+        pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
         return Trace(
-            path=self._path,
-            header=self._file.header,
-            connection=connection.name,
-            vantage=_vantage(connection.trace, sent, received),
-            dialect=dialect,
+            path=path,
+            header=self._header,
+            connection=f"trace {self._number} {group}".strip() if several else group,
+            number=self._number,
+            group=group,
+            vantage=_vantage(self._trace, sent, received),
+            dialect=self._dialect,
             sent=sent,
             received=received,
             # What frames tell is told twice where both are logged.
@@ -307,16 +328,8 @@ class _Reading:
             records=self._records,
             skipped=self._skipped,
             unordered=unordered,
-            truncated=self._truncated,
+            truncated=self.truncated,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    name: str
-    trace: Mapping[str, Any]
-    dialect: Dialect
-    tables: _Tables
 
 
 def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFrame) -> str:

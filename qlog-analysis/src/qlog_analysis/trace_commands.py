@@ -54,6 +54,13 @@ def add(commands: "Commands") -> None:
         default="both",
         help="what is to open it [default: both]",
     )
+    command.add_argument(
+        "--trace",
+        dest="number",
+        type=int,
+        metavar="N",
+        help="which trace of a file that holds several, from 1",
+    )
     command.set_defaults(run=_convert)
 
     command = commands.add_parser(
@@ -102,8 +109,9 @@ def _load(paths: Sequence[Path]) -> list[Log]:
         on_bytes = start(_size(paths))
         logs = [log for path in paths for log in load_all(path, on_bytes)]
     for log in logs:
+        of = f", {log.trace.connection}" if log.trace.connection else ""
         for text in log.warnings():
-            _warn(f"{log.trace.path}: {text}")
+            _warn(f"{log.trace.path}{of}: {text}")
     return logs
 
 
@@ -119,7 +127,8 @@ def _convert(options: argparse.Namespace) -> int:
     with bar("converting", "B") as start:
         on_bytes = start(2 * _size(options.traces))
         for path in options.traces:
-            done = convert(path, options.out or out_path(path), options.target, on_bytes)
+            out = options.out or out_path(path, options.number)
+            done = convert(path, out, options.target, on_bytes, options.number)
             if done.skipped:
                 _warn(f"{path}: {done.skipped} records could not be read and are left out")
             derived = f", {done.derived_losses} losses derived" if done.derived_losses else ""

@@ -171,3 +171,18 @@ def test_quic_go_is_the_same_read_as_it_is_and_translated(
     assert native.records == translated.records
     for name in ("sent", "received", "acks", "metrics", "states", "losses"):
         assert getattr(native, name).equals(getattr(translated, name)), name
+
+
+def test_a_senseless_header_of_a_quinn_event_costs_that_event(tmp_path: Path) -> None:
+    header = {
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "trace": {"vantage_point": {"type": "unknown"}, "configuration": {"time_offset": 0.0}},
+    }
+    bad = {"time": 1, "name": "transport:x", "data": {"header": 7}, "group_id": "a"}
+    sent = {"header": {"packet_type": "1RTT", "packet_number": 3, "length": 9}}
+    good = {"time": 2, "name": "transport:packet_sent", "data": sent, "group_id": "a"}
+    path = save(tmp_path, "".join(json.dumps(one) + "\n" for one in (header, bad, good)))
+    trace = load(path).trace
+    assert (trace.dialect.name, trace.records, trace.skipped) == ("quinn", 2, 1)
+    assert trace.sent["packet_number"].to_list() == [3]

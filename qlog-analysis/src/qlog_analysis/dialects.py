@@ -325,11 +325,11 @@ class Translator:
                 for name in _RTTS:
                     if name in out["data"]:
                         out["data"][name] *= self.clock.scale
+            if "group_id" in out and self.dialect is QUINN:
+                out["group_id"] = self._groups.name(out)
         except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
             return None
         out["time"] = time
-        if "group_id" in out and self.dialect is QUINN:
-            out["group_id"] = self._groups.name(out)
         return out
 
 

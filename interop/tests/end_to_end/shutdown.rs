@@ -61,6 +61,7 @@ fn unfinished_responses_are_given_up_in_time() {
             }
         }
         assert_eq!(server.wait(), 0);
+        peer.until(|connection| connection.peer_error().is_some());
     }
 }
 

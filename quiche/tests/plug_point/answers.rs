@@ -334,3 +334,20 @@ fn qlog_has_the_controllers_metrics_and_state() {
         assert_eq!(states[0]["new"], "recording");
     });
 }
+
+#[test]
+fn a_connection_is_closed_at_once_while_its_window_is_full() {
+    in_virtual_time(|| {
+        for is_app in [true, false] {
+            let recorder = Recorder::new(12_000);
+            let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
+            write(&mut pair.server, 12_000);
+            assert!(!send_all(&mut pair.server).is_empty());
+            pair.server.close(is_app, 7, b"").unwrap();
+            let last = send_all(&mut pair.server);
+            assert_eq!(last.len(), 1);
+            receive(&mut pair.client, last);
+            assert_eq!(pair.client.peer_error().unwrap().error_code, 7);
+        }
+    });
+}

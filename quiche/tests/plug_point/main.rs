@@ -1,6 +1,7 @@
 //! The plug point in real connections: what a controller is told, when, and what becomes of its
 //! answers.
 
+mod amplification;
 mod answers;
 mod events;
 mod loopback;

@@ -12,13 +12,11 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::NamedTempFile;
 
 /// An emulated network path between two network namespaces
 ///
@@ -309,13 +307,6 @@ fn write_report(report: &Report, json: Option<&std::path::Path>) -> Result<(), A
         return Ok(());
     }
     let failed = |error| format!("cannot write {}: {error}", file.display());
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let mut temporary = NamedTempFile::new_in(folder.unwrap_or(".".as_ref())).map_err(failed)?;
-    temporary.write_all(text.as_bytes()).map_err(failed)?;
-    temporary
-        .persist(file)
-        .map_err(|error| failed(error.error))?;
+    gallop_files::write(file, text.as_bytes()).map_err(failed)?;
     Ok(())
 }

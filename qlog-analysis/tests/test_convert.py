@@ -91,6 +91,15 @@ def test_nothing_is_written_over_the_original(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    path = TraceText().save(tmp_path / "trace.sqlog")
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    with pytest.raises(UsageError, match="no file that could be replaced"):
+        convert(path, null)
+    assert null.is_symlink()
+
+
 def test_what_is_no_qlog_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello")

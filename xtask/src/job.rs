@@ -1,6 +1,5 @@
 //! What the commands that simulate and report have in common.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -63,7 +62,7 @@ pub fn check_json(json: &Path) -> Result<()> {
         json.display(),
         folder.display()
     );
-    tempfile::NamedTempFile::new_in(folder)
-        .and_then(|mut file| file.write_all(b""))
-        .with_context(|| format!("--json {}: cannot write there", json.display()))
+    gallop_files::WholeFile::create(json)
+        .with_context(|| format!("--json {}: cannot write there", json.display()))?;
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -281,25 +280,14 @@ fn check_json(path: &Path) -> Result<()> {
         "--json {}: that is a folder, give a file",
         path.display()
     );
-    tempfile::NamedTempFile::new_in(folder_of(path))
+    gallop_files::WholeFile::create(path)
         .with_context(|| format!("--json {}: cannot write there", path.display()))?;
     Ok(())
 }
 
-/// Writes a file whole, or not at all.
 fn write(path: &Path, text: &str) -> Result<()> {
-    let place = || format!("cannot write {}", path.display());
-    let mut file = tempfile::NamedTempFile::new_in(folder_of(path)).with_context(place)?;
-    file.write_all(text.as_bytes()).with_context(place)?;
-    file.persist(path).with_context(place)?;
-    Ok(())
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+    gallop_files::write(path, text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

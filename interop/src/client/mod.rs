@@ -7,7 +7,7 @@ mod transfer;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -479,7 +479,7 @@ impl Client {
         }
         let session = self.links.iter().find_map(|link| link.connection.session());
         if let (Some(path), Some(session)) = (&self.settings.session, session)
-            && let Err(error) = write(path, session)
+            && let Err(error) = gallop_files::write_private(path, session)
         {
             tracing::warn!(path = %path.display(), %error, "the session is not kept");
         }
@@ -500,18 +500,6 @@ fn request(link: &mut Link, origins: &mut [Origin], parallel: u64) {
             return;
         }
     }
-}
-
-/// Writes a file wholly or not at all.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }
 
 fn progress_bar() -> ProgressBar {

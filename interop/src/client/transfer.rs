@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use gallop_files::WholeFile;
 use serde::Serialize;
-use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::body::Body;
@@ -41,7 +41,7 @@ pub enum Target {
 enum Sink {
     Discard,
     Output,
-    File(Box<NamedTempFile>, PathBuf),
+    File(Box<WholeFile>, PathBuf),
 }
 
 /// A transfer in progress.
@@ -126,11 +126,7 @@ impl Transfer {
                 Target::Discard => Sink::Discard,
                 Target::Output => Sink::Output,
                 Target::File(path) => {
-                    let folder = match path.parent() {
-                        Some(folder) if folder != Path::new("") => folder,
-                        _ => Path::new("."),
-                    };
-                    let file = NamedTempFile::new_in(folder).map_err(named(folder))?;
+                    let file = WholeFile::create(path).map_err(named(path))?;
                     Sink::File(Box::new(file), path.clone())
                 }
             };
@@ -193,9 +189,9 @@ impl Transfer {
         }
         if outcome.error.is_none()
             && let Sink::File(file, path) = self.sink
-            && let Err(error) = file.persist(&path)
+            && let Err(error) = file.finish()
         {
-            outcome.error = Some(named(&path)(error.error));
+            outcome.error = Some(named(&path)(error));
             outcome.is_local = true;
         }
         outcome

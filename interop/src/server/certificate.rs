@@ -1,7 +1,7 @@
 //! The server's certificate: the operator's, or one that is made here for trying out.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use boring::asn1::Asn1Time;
@@ -96,9 +96,9 @@ impl Certificate {
         fs::create_dir_all(folder).map_err(at("certificate folder", folder))?;
         let (chain, key) = make()?;
         // The key first: a certificate without its key is never there.
-        write(&certificate.key, &key.private_key_to_pem_pkcs8()?)
+        gallop_files::write_private(&certificate.key, &key.private_key_to_pem_pkcs8()?)
             .map_err(at("key", &certificate.key))?;
-        write(&certificate.chain, &chain.to_pem()?)
+        gallop_files::write_private(&certificate.chain, &chain.to_pem()?)
             .map_err(at("certificate", &certificate.chain))?;
         Ok(certificate)
     }
@@ -166,15 +166,6 @@ pub fn default_folder() -> Result<PathBuf, CertificateError> {
         .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share")))
         .map(|data| data.join("gallop"))
         .ok_or(CertificateError::NoHome)
-}
-
-/// Writes a file that only its owner can read, wholly or not at all.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// A certificate for this machine alone, with an EC P-256 key as the interop runner's have.

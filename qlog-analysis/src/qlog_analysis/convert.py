@@ -129,6 +129,8 @@ def convert(
     """
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out}: would be written over itself; name another file with --out")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out}: is no file that could be replaced; name another with --out")
     traces = _of_one(path, read_traces(path, on_bytes), number)
     known = {trace.group: _Known.of(trace) for trace in traces}
     unfinished = out.with_name(out.name + ".part")

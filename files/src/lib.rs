@@ -1,0 +1,170 @@
+//! Files that are written whole, or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// A file under way: under a temporary name in the same folder until [`finish`](Self::finish)
+/// gives it its own. Dropped before that, nothing is left.
+///
+/// What is there already and is no regular file (a pipe, a terminal, `/dev/null`) is written to as
+/// it is: taking its place would remove it from the system.
+#[derive(Debug)]
+pub struct WholeFile(Place);
+
+#[derive(Debug)]
+enum Place {
+    Temporary(NamedTempFile, PathBuf),
+    Device(File),
+}
+
+impl WholeFile {
+    /// Begins the file of that name; a link is followed.
+    ///
+    /// # Errors
+    ///
+    /// The folder is not there or cannot be written to, or the name is that of a folder.
+    pub fn create(path: &Path) -> io::Result<WholeFile> {
+        // As other programs make files: whom else they are for is up to the umask.
+        WholeFile::with_mode(path, 0o666)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> io::Result<WholeFile> {
+        let place = match fs::metadata(path) {
+            Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(there) if !there.is_file() => {
+                Place::Device(OpenOptions::new().write(true).open(path)?)
+            }
+            Ok(_) => temporary(fs::canonicalize(path)?, mode)?,
+            Err(_) => temporary(path.to_owned(), mode)?,
+        };
+        Ok(WholeFile(place))
+    }
+
+    /// Gives the file its name, in place of what may have had it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system; what had the name before is still there.
+    pub fn finish(self) -> io::Result<()> {
+        match self.0 {
+            Place::Temporary(file, path) => file.persist(path).map(drop).map_err(|lost| lost.error),
+            Place::Device(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Place::Temporary(file, _) => file.write(bytes),
+            Place::Device(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Place::Temporary(file, _) => file.flush(),
+            Place::Device(file) => file.flush(),
+        }
+    }
+}
+
+/// Writes a file whole, or not at all.
+///
+/// # Errors
+///
+/// As those of [`WholeFile`]; what had the name before is still there.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fill(WholeFile::create(path)?, bytes)
+}
+
+/// Writes a file that only its owner can read, whole or not at all.
+///
+/// # Errors
+///
+/// As those of [`WholeFile`]; what had the name before is still there.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fill(WholeFile::with_mode(path, 0o600)?, bytes)
+}
+
+fn fill(mut file: WholeFile, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.finish()
+}
+
+fn temporary(path: PathBuf, mode: u32) -> io::Result<Place> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    let file = builder.tempfile_in(folder)?;
+    Ok(Place::Temporary(file, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write(&path, b"before").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(b"after").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"after");
+
+        drop(WholeFile::create(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(WholeFile::create(folder.path()).is_err());
+        assert!(WholeFile::create(&folder.path().join("none/file")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_stays_and_a_link_is_followed() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        // Through a link, so that a mistake costs the link.
+        let null = folder.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        write(&null, b"nothing").unwrap();
+        assert!(fs::metadata(&null).unwrap().file_type().is_char_device());
+
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        write(&file, b"before").unwrap();
+        symlink(&file, &link).unwrap();
+        write(&link, b"after").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"after");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn who_may_read_it_is_up_to_the_umask_or_only_the_owner() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+        fs::write(path("plain"), "").unwrap();
+        write(&path("whole"), b"").unwrap();
+        write_private(&path("private"), b"").unwrap();
+        assert_eq!(mode("whole"), mode("plain"));
+        assert_eq!(mode("private") & 0o077, 0);
+    }
+}

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io::{self, Read};
 
-/// How much is read from a file at once.
-const CHUNK_BYTES: usize = 64 << 10;
+/// How much is read from a file at once: some packets, since who does not read its responses makes
+/// the server keep as much for each.
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// The bytes of a message: a source, and what is read of it but not sent yet.
 pub struct Body {

@@ -62,9 +62,7 @@ impl Traces {
     /// Begins the trace of a connection: a file named after its first connection id and the side,
     /// with the controller as its title. A trace that cannot be written is missed, not fatal.
     pub fn begin(&self, connection: &mut quiche::Connection, side: &str, controller: &str) {
-        let path = self
-            .folder
-            .join(format!("{}_{side}.sqlog", connection.trace_id()));
+        let path = self.path(connection, side);
         let file = match File::create(&path) {
             Ok(file) => file,
             Err(error) => {
@@ -86,6 +84,17 @@ impl Traces {
         if self.detail == Detail::Sparse {
             connection.set_qlog_interval(Some(SPARSE_INTERVAL));
         }
+    }
+
+    /// Removes the trace of what turned out to be no connection.
+    pub fn discard(&self, connection: &quiche::Connection, side: &str) {
+        // Where there is none, it could not be written.
+        let _ = std::fs::remove_file(self.path(connection, side));
+    }
+
+    fn path(&self, connection: &quiche::Connection, side: &str) -> PathBuf {
+        self.folder
+            .join(format!("{}_{side}.sqlog", connection.trace_id()))
     }
 }
 

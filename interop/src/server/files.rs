@@ -36,7 +36,12 @@ pub enum Found {
     Folder,
     /// Nothing that is served.
     Nothing,
+    /// What cannot be said now: too many files are open.
+    Unavailable,
 }
+
+/// `EMFILE` and `ENFILE`, which are the same on all systems with POSIX' names for them.
+const TOO_MANY_OPEN: [i32; 2] = [24, 23];
 
 impl Files {
     /// Serves what is below `root`.
@@ -57,6 +62,14 @@ impl Files {
         };
         match self.open(&path) {
             Ok(found) => found,
+            Err(error)
+                if error
+                    .raw_os_error()
+                    .is_some_and(|code| TOO_MANY_OPEN.contains(&code)) =>
+            {
+                tracing::warn!(path = %path.display(), %error, "cannot be opened");
+                Found::Unavailable
+            }
             Err(error) => {
                 tracing::debug!(path = %path.display(), %error, "not served");
                 Found::Nothing

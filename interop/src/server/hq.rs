@@ -9,6 +9,7 @@ use crate::body::Body;
 use crate::server::Service;
 use crate::server::delivery::Delivery;
 use crate::server::respond::{Request, respond};
+use crate::server::responses::Responses;
 
 /// The longest request line.
 const MAX_REQUEST_BYTES: usize = 8 << 10;
@@ -20,7 +21,7 @@ const NO_FILE: u64 = 1;
 #[derive(Default)]
 pub(super) struct Hq {
     requests: BTreeMap<u64, Vec<u8>>,
-    responses: BTreeMap<u64, (Request, Body)>,
+    responses: Responses<(Request, Body)>,
     delivery: Delivery,
 }
 
@@ -40,30 +41,24 @@ impl Hq {
             loop {
                 match connection.stream_recv(stream, &mut buffer) {
                     Ok((bytes, end)) => {
-                        self.receive(connection, service, stream, &buffer[..bytes], end);
+                        self.receive(connection, stream, &buffer[..bytes], end);
                     }
                     Err(quiche::Error::Done) => break,
                     Err(_) => {
                         self.requests.remove(&stream);
-                        self.responses.remove(&stream);
+                        self.responses.remove(stream);
                         let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
                         break;
                     }
                 }
             }
         }
+        self.begin(connection, service);
     }
 
-    fn receive(
-        &mut self,
-        connection: &mut Connection,
-        service: &Service,
-        stream: u64,
-        bytes: &[u8],
-        end: bool,
-    ) {
+    fn receive(&mut self, connection: &mut Connection, stream: u64, bytes: &[u8], end: bool) {
         // Bidirectional streams of the client (RFC 9000 §2.1).
-        if !stream.is_multiple_of(4) || self.responses.contains_key(&stream) {
+        if !stream.is_multiple_of(4) || self.responses.contains(stream) {
             return;
         }
         let request = self.requests.entry(stream).or_default();
@@ -73,30 +68,28 @@ impl Hq {
             return;
         }
         let request = self.requests.remove(&stream).unwrap_or_default();
-        let response = parse(&request)
-            .filter(|_| !is_too_long)
-            .map(|request| (respond(&service.files, &request), request));
-        match response {
-            Some((response, request)) if response.status == 200 => {
-                self.responses.insert(stream, (request, response.body));
-            }
-            _ => {
-                // The stream may be gone already.
-                let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_FILE);
-                let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
+        match parse(&request).filter(|_| !is_too_long) {
+            Some(request) => self.responses.ask(stream, request),
+            None => refuse(connection, stream),
+        }
+    }
+
+    /// Begins the responses whose turn it is.
+    fn begin(&mut self, connection: &mut Connection, service: &Service) {
+        while let Some((stream, request)) = self.responses.next() {
+            let response = respond(&service.files, &request);
+            match response.status {
+                200 => self.responses.send(stream, (request, response.body)),
+                _ => refuse(connection, stream),
             }
         }
     }
 
     /// Writes as much of the responses as the connection takes; says whether that was anything.
-    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
+    pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
         let mut any = false;
-        let streams: Vec<u64> = connection
-            .writable()
-            .filter(|stream| self.responses.contains_key(stream))
-            .collect();
-        for stream in streams {
-            let Some((request, body)) = self.responses.get_mut(&stream) else {
+        for stream in connection.writable() {
+            let Some((request, body)) = self.responses.sending(stream) else {
                 continue;
             };
             let finished = loop {
@@ -122,12 +115,20 @@ impl Hq {
                 }
             };
             if finished {
-                self.responses.remove(&stream);
+                self.responses.remove(stream);
                 self.delivery.written(connection, stream);
             }
         }
+        self.begin(connection, service);
         any
     }
+}
+
+/// Ends a stream that gets no file.
+fn refuse(connection: &mut Connection, stream: u64) {
+    // The stream may be gone already.
+    let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_FILE);
+    let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
 }
 
 /// `GET /path` to the end of the line.

@@ -8,6 +8,7 @@ use quiche::{Connection, Shutdown};
 use crate::server::Service;
 use crate::server::delivery::Delivery;
 use crate::server::respond::{Request, Response, respond};
+use crate::server::responses::Responses;
 use crate::server::upload::Upload;
 
 /// RFC 9114 §8.1.
@@ -18,10 +19,13 @@ const MESSAGE_ERROR: u64 = 0x10e;
 /// The largest header section that is read.
 const MAX_FIELDS_BYTES: u64 = 32 << 10;
 
+/// Uploads of one connection at a time: each may have a file open.
+const MAX_UPLOADS: usize = 100;
+
 /// An HTTP/3 connection of a client.
 pub(super) struct Http3 {
     h3: h3::Connection,
-    responses: BTreeMap<u64, Outgoing>,
+    responses: Responses<Outgoing>,
     uploads: BTreeMap<u64, (Request, Upload)>,
     delivery: Delivery,
     /// The first stream id that is not served any more.
@@ -42,7 +46,7 @@ impl Http3 {
         config.set_max_field_section_size(MAX_FIELDS_BYTES);
         Ok(Http3 {
             h3: h3::Connection::with_transport(connection, &config)?,
-            responses: BTreeMap::new(),
+            responses: Responses::default(),
             uploads: BTreeMap::new(),
             delivery: Delivery::default(),
             end: 0,
@@ -92,6 +96,15 @@ impl Http3 {
                 }
             }
         }
+        self.begin_responses(service);
+    }
+
+    /// Begins the responses whose turn it is.
+    fn begin_responses(&mut self, service: &Service) {
+        while let Some((stream, request)) = self.responses.next() {
+            let response = respond(&service.files, &request);
+            self.answer(stream, request, response);
+        }
     }
 
     fn begin(
@@ -115,10 +128,16 @@ impl Http3 {
             return;
         };
         let response = match request.method.as_str() {
-            "GET" | "HEAD" => respond(&service.files, &request),
+            "GET" | "HEAD" => {
+                self.responses.ask(stream, request);
+                return;
+            }
             // Early data may be a replay (RFC 8470).
             "POST" | "PUT" if connection.is_in_early_data() => {
                 Response::text(425, "not in early data\n")
+            }
+            "POST" | "PUT" if self.uploads.len() >= MAX_UPLOADS => {
+                Response::text(503, "too many uploads at a time\n")
             }
             "POST" | "PUT" => match service.uploads.begin(&request.path) {
                 Ok(upload) if more_frames => {
@@ -157,25 +176,21 @@ impl Http3 {
             response,
             head_sent: false,
         };
-        self.responses.insert(stream, outgoing);
+        self.responses.send(stream, outgoing);
     }
 
     fn abandon(&mut self, connection: &mut Connection, stream: u64, error: u64) {
-        self.responses.remove(&stream);
+        self.responses.remove(stream);
         // The stream may be gone already.
         let _ = connection.stream_shutdown(stream, Shutdown::Read, error);
         let _ = connection.stream_shutdown(stream, Shutdown::Write, error);
     }
 
     /// Writes as much of the responses as the connection takes; says whether that was anything.
-    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
+    pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
         let mut any = false;
-        let streams: Vec<u64> = connection
-            .writable()
-            .filter(|stream| self.responses.contains_key(stream))
-            .collect();
-        for stream in streams {
-            let Some(outgoing) = self.responses.get_mut(&stream) else {
+        for stream in connection.writable() {
+            let Some(outgoing) = self.responses.sending(stream) else {
                 continue;
             };
             match outgoing.write(&mut self.h3, connection, stream) {
@@ -183,13 +198,14 @@ impl Http3 {
                     any |= progress.any;
                     if progress.finished {
                         outgoing.log();
-                        self.responses.remove(&stream);
+                        self.responses.remove(stream);
                         self.delivery.written(connection, stream);
                     }
                 }
                 Err(code) => self.abandon(connection, stream, code),
             }
         }
+        self.begin_responses(service);
         any
     }
 }

@@ -12,6 +12,7 @@ mod hq;
 mod http3;
 pub mod metrics;
 pub mod respond;
+mod responses;
 mod retry;
 pub mod rules;
 mod session;
@@ -113,7 +114,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
 
-    /// Connections that are open at most; more are not answered
+    /// Connections that are open at most; more are not answered, and from half of it on clients have
+    /// to prove their address first (Retry)
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub max_connections: usize,
 
@@ -125,7 +127,7 @@ pub struct Arguments {
     #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
     pub shutdown_timeout: Duration,
 
-    /// Have clients prove their address first (Retry)
+    /// Have all clients prove their address first (Retry)
     #[arg(long)]
     pub retry: bool,
 
@@ -218,6 +220,8 @@ impl Server {
     ///
     /// [`StartError`] names the flag, file or address.
     pub fn start(arguments: &Arguments) -> Result<Self, StartError> {
+        #[cfg(target_os = "linux")]
+        raise_file_limit();
         let at = |flag, path: &PathBuf| {
             let path = path.clone();
             move |error| StartError::Path { flag, path, error }
@@ -253,11 +257,6 @@ impl Server {
         if keylog.is_some() {
             config.log_keys();
         }
-        let tokens = match arguments.retry {
-            true => Some(Tokens::new()?),
-            false => None,
-        };
-
         let poll = Poll::new().map_err(StartError::Poll)?;
         let timer = Timer::new(poll.registry(), TIMER).map_err(StartError::Poll)?;
         let stop = Stop::new(poll.registry(), STOP).map_err(StartError::Poll)?;
@@ -289,7 +288,8 @@ impl Server {
             config,
             chooser,
             pacing: arguments.pacing,
-            tokens,
+            tokens: Tokens::new()?,
+            always_retry: arguments.retry,
             max_connections: arguments.max_connections,
         };
         let service = Service {
@@ -385,6 +385,17 @@ impl Server {
                 }
             }
         }
+    }
+}
+
+/// Takes as many open files as the system permits: every response has one, and every trace.
+#[cfg(target_os = "linux")]
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays");
     }
 }
 

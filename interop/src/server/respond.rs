@@ -74,6 +74,7 @@ pub fn respond(files: &Files, request: &Request) -> Response {
                 .with("location", format!("{path}/"))
         }
         Found::Nothing => Response::text(404, "not found\n"),
+        Found::Unavailable => Response::text(503, "too many files are open\n"),
     };
     if request.method == "HEAD" {
         return response.without_body();

@@ -25,8 +25,10 @@ pub(super) struct Session {
     pub(super) facts: Facts,
     /// The connection ids under which packets for it come.
     pub(super) ids: Vec<ConnectionId<'static>>,
-    /// What is counted of it; there once its controller is chosen.
+    /// What is counted of it; there once the client has said what it wants.
     pub(super) sampled: Option<Sampled>,
+    /// Whether its trace has begun.
+    pub(super) is_traced: bool,
     /// When it wakes next, as the server's agenda has it.
     pub(super) wake: Option<Instant>,
     outbox: Outbox,
@@ -56,10 +58,10 @@ impl Application {
         }
     }
 
-    fn write(&mut self, connection: &mut Connection) -> bool {
+    fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
         match self {
-            Application::Http3(http3) => http3.write(connection),
-            Application::Hq(hq) => hq.write(connection),
+            Application::Http3(http3) => http3.write(connection, service),
+            Application::Hq(hq) => hq.write(connection, service),
         }
     }
 
@@ -93,6 +95,7 @@ impl Session {
             facts,
             ids,
             sampled: None,
+            is_traced: false,
             wake: None,
             outbox,
             application: None,
@@ -121,7 +124,7 @@ impl Session {
             application.read(&mut self.connection, service);
         }
         self.leave_if_idle(now);
-        let turn = self.send(sockets, scratch);
+        let turn = self.send(service, sockets, scratch);
         if let Some(sampled) = &mut self.sampled {
             service.metrics.sample(sampled, &self.connection, now);
         }
@@ -159,7 +162,7 @@ impl Session {
 
     /// Sends what is waiting, and only then fills the connection: what is written while packets
     /// wait for their release would pile up in it.
-    fn send(&mut self, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
+    fn send(&mut self, service: &Service, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
         let mut fills = 0;
         loop {
             match self.outbox.send(&mut self.connection, sockets, scratch) {
@@ -174,7 +177,7 @@ impl Session {
             let is_filled = self
                 .application
                 .as_mut()
-                .is_some_and(|application| application.write(&mut self.connection));
+                .is_some_and(|application| application.write(&mut self.connection, service));
             if !is_filled {
                 return Turn::Done;
             }

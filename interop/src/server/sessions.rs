@@ -20,6 +20,9 @@ use crate::transport;
 /// A client's first datagram is at least this long (RFC 9000 §14.1).
 const MIN_INITIAL_BYTES: usize = 1_200;
 
+/// The side of connections whose traces are written.
+const SIDE: &str = "server";
+
 /// Room for the packets of one system call.
 const SCRATCH_BYTES: usize = 64 << 10;
 
@@ -28,7 +31,9 @@ pub(super) struct Acceptance {
     pub(super) config: Config,
     pub(super) chooser: Arc<Chooser>,
     pub(super) pacing: Pacing,
-    pub(super) tokens: Option<Tokens>,
+    pub(super) tokens: Tokens,
+    /// Whether every client proves its address, or those alone that come when it is getting full.
+    pub(super) always_retry: bool,
     pub(super) max_connections: usize,
 }
 
@@ -142,6 +147,14 @@ impl Sessions {
         {
             tracing::debug!(from = %info.from, %error, "packet");
         }
+        // What begins with nothing that can be decrypted gets no answer and no room.
+        if session.connection.stats().recv == 0 {
+            if let Some(traces) = &self.service.traces {
+                traces.discard(&session.connection, SIDE);
+            }
+            self.remove(id);
+            return;
+        }
         if is_undecided {
             let chosen = self.acceptance.chooser.lock().take();
             if let Some((_, Some(controller))) = chosen {
@@ -178,7 +191,11 @@ impl Sessions {
         let token = header.token.as_deref().unwrap_or_default();
         let mut id = transport::connection_id()?;
         let mut original = None;
-        if let Some(tokens) = &self.acceptance.tokens {
+        // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): who begins
+        // connections under other people's addresses cannot take it.
+        let is_filling = 2 * self.sessions.len() >= self.acceptance.max_connections;
+        if self.acceptance.always_retry || is_filling {
+            let tokens = &self.acceptance.tokens;
             let now = SystemTime::now();
             original = tokens.check(token, info.from, &header.dcid, now);
             if original.is_none() {
@@ -232,19 +249,27 @@ impl Sessions {
         self.sessions
             .insert(number, Session::new(connection, facts, ids, outbox));
         if let Some(controller) = early {
-            self.decide(number, &controller);
+            self.trace(number, &controller);
         }
         Ok(Some(number))
     }
 
-    /// The controller of a session is known.
+    /// Begins the trace of a session, if there is to be one.
+    fn trace(&mut self, id: u64, controller: &CongestionControl) {
+        if let Some(session) = self.sessions.get_mut(&id)
+            && let Some(traces) = &self.service.traces
+            && !std::mem::replace(&mut session.is_traced, true)
+        {
+            traces.begin(&mut session.connection, SIDE, controller.label());
+        }
+    }
+
+    /// The client has said what it wants, and the controller of its session is known.
     fn decide(&mut self, id: u64, controller: &CongestionControl) {
+        self.trace(id, controller);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if let Some(traces) = &self.service.traces {
-            traces.begin(&mut session.connection, "server", controller.label());
-        }
         session.sampled = Some(self.service.metrics.open(controller.label()));
         tracing::info!(
             id = session.connection.trace_id(),
@@ -310,13 +335,17 @@ impl Sessions {
     }
 
     fn remove(&mut self, id: u64) {
-        let Some(session) = self.sessions.remove(&id) else {
+        let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
         for connection_id in &session.ids {
             self.ids.remove(connection_id);
         }
         self.blocked.remove(&id);
+        // Who never said what it wants is not worth a line.
+        let Some(sampled) = session.sampled.take() else {
+            return;
+        };
         let stats = session.connection.stats();
         tracing::info!(
             id = session.connection.trace_id(),
@@ -331,9 +360,7 @@ impl Sessions {
                 .map(|error| (error.is_app, error.error_code)),
             "connection closed"
         );
-        if let Some(sampled) = session.sampled {
-            self.service.metrics.close(sampled, &session.connection);
-        }
+        self.service.metrics.close(sampled, &session.connection);
     }
 
     /// Accepts no more, and lets clients know.

@@ -134,6 +134,46 @@ impl Server {
         text
     }
 
+    /// A figure of the metrics, summed over controllers.
+    pub fn metric(&self, name: &str) -> usize {
+        let scraped = self.scrape();
+        let values = scraped.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            (series.split('{').next()? == name).then(|| value.parse::<usize>().unwrap())
+        });
+        values.sum()
+    }
+
+    /// Memory that it has, in bytes.
+    pub fn resident_bytes(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
+        1_024 * kilobytes.parse::<usize>().unwrap()
+    }
+
+    /// Files and sockets that it has open.
+    pub fn open_files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .unwrap()
+            .count()
+    }
+
+    /// CPU time that it has used.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name of the program may have blanks; the times are fields 14 and 15 (proc(5)).
+        let fields = stat
+            .rsplit_once(") ")
+            .unwrap()
+            .1
+            .split(' ')
+            .skip(11)
+            .take(2);
+        let ticks: u64 = fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(10 * ticks)
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }

@@ -20,7 +20,7 @@ from qlog_analysis.dialects import rows
 from qlog_analysis.errors import NotQlogError
 from qlog_analysis.unpacking import Unpacked, what_is
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 """How much of a file is decoded at a time: bounds the memory; more is slower, as is much less."""
 
 # A first record longer than this is no header.
@@ -110,6 +110,14 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Some records of a sequence with the separators between them; the last may be cut off."""
+
+    text: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A contained trace: its header, its events, and how many of them could not be read."""
 
@@ -125,6 +133,8 @@ class QlogFile:
     Attributes:
         header: the header, empty if it is missing.
         documents: the traces, if the file is one JSON document; None for a sequence.
+        separator: what stands between the records of a sequence.
+        number: of which trace the records are that were taken apart last, from 1.
     """
 
     def __init__(self, path: Path, file: Unpacked) -> None:
@@ -137,7 +147,9 @@ class QlogFile:
         self.header: Mapping[str, Any] = {}
         self.documents: list[Document] | None = None
         self._file = file
-        block = file.read(BLOCK_BYTES)
+        self.number = 1
+        self._later_header: Mapping[str, Any] | None = None
+        block = file.read(min(BLOCK_BYTES, _MOST_HEADER_BYTES))
         while _LF not in block and len(block) < _MOST_HEADER_BYTES:
             more = file.read(BLOCK_BYTES)
             if not more:
@@ -145,9 +157,9 @@ class QlogFile:
             block += more
         self._rest = block = block.removeprefix(_BOM).lstrip(b" \t\r\n")
         # Whatever comes before the first RS of JSON-SEQ is damage.
-        self._separator = _RS if _RS in block[:_MOST_HEADER_BYTES] else _LF
+        self.separator = _RS if _RS in block[:_MOST_HEADER_BYTES] else _LF
         start = len(_RS) if block.startswith(_RS) else 0
-        end = block.find(self._separator, start)
+        end = block.find(self.separator, start)
         first = block[start:] if end < 0 else block[start:end]
         record = _object(first[:_MOST_HEADER_BYTES])
         alone = end < 0 or not block[end:].strip()
@@ -157,12 +169,12 @@ class QlogFile:
             self._rest = b"" if end < 0 else block[end:]
             return
         named = b'"events"' in block or b'"traces"' in block
-        if self._separator == _LF and named and not _is_event(record) and self._read_document():
+        if self.separator == _LF and named and not _is_event(record) and self._read_document():
             return
         # The header may be missing, or be damaged: then it is a record that cannot be read.
         sample = self._rest[:_MOST_HEADER_BYTES]
         at = 0
-        for part in sample.split(self._separator):
+        for part in sample.split(self.separator):
             record = _object(part)
             if _is_event(record):
                 return
@@ -198,35 +210,45 @@ class QlogFile:
             self.documents = None
         return self.documents is not None
 
-    def lines(self) -> Iterator[Lines]:
-        """The records of a sequence after the header, a block at a time.
+    def blocks(self) -> Iterator[Block]:
+        """The records of a sequence after the header, some at a time."""
+        more, self._rest = self._rest, b""
+        parts: list[bytes | memoryview] = []
+        while more:
+            # What follows the last separator may go on in the next block.
+            cut = more.rfind(self.separator) + 1
+            parts.append(memoryview(more)[:cut])
+            if cut:
+                yield Block(b"".join(parts), last=False)
+                parts = []
+            parts.append(memoryview(more)[cut:])
+            more = self._file.read(BLOCK_BYTES)
+        yield Block(b"".join(parts), last=True)
+
+    def take_apart(self, block: Block) -> Iterator[Lines]:
+        """The records of the next block, each for itself.
 
         NOTE: main-schema-14 has one trace in a sequence. Files that were put after one another
         have several: each header begins another trace.
         """
-        rest = self._rest
-        number, header = 1, self.header
-        self._rest = b""
-        at_end = False
-        while not at_end:
-            block = self._file.read(BLOCK_BYTES)
-            at_end = not block
-            block = rest + block
-            # What follows the last separator may go on in the next block.
-            cut = len(block) if at_end else block.rfind(self._separator) + 1
-            rest = block[cut:]
-            if cut or at_end:
-                texts, undecodable = _split(block[:cut], self._separator)
-                start = 0
-                for place, record in _headers(texts):
-                    before = texts.slice(start, place - start)
-                    yield Lines(number, header, before, undecodable, last=False)
-                    number, header = number + 1, record
-                    start, undecodable = place + 1, 0
-                texts = texts.slice(start)
-                # A trace is known by its first records, which may come with the next block.
-                if len(texts) or undecodable or at_end:
-                    yield Lines(number, header, texts, undecodable, at_end)
+        texts, undecodable = _split(block.text, self.separator)
+        header = self.header if self._later_header is None else self._later_header
+        start = 0
+        for place, record in _headers(texts):
+            before = texts.slice(start, place - start)
+            yield Lines(self.number, header, before, undecodable, last=False)
+            self.number += 1
+            self._later_header = header = record
+            start, undecodable = place + 1, 0
+        texts = texts.slice(start)
+        # A trace is known by its first records, which may come with the next block.
+        if len(texts) or undecodable or block.last:
+            yield Lines(self.number, header, texts, undecodable, block.last)
+
+    def lines(self) -> Iterator[Lines]:
+        """The records of a sequence after the header, each for itself."""
+        for block in self.blocks():
+            yield from self.take_apart(block)
 
 
 def _object(record: bytes) -> dict[str, Any]:

@@ -7,7 +7,6 @@ that are not there are None.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -59,14 +58,7 @@ class _Count(_Fields):
 
 
 class _MetricsData(_Fields):
-    min_rtt: float | None = None
-    smoothed_rtt: float | None = None
-    latest_rtt: float | None = None
-    congestion_window: float | None = None
-    bytes_in_flight: float | None = None
-    ssthresh: float | None = None
-    pacing_rate: float | None = None
-    pto_count: float | None = None
+    # In the order that quiche writes them in, in which msgspec looks for them.
     cf_app_limited: bool | None = None
     cf_lost_packets: _Count | None = None
     vegas_base_rtt_ms: float | None = None
@@ -78,6 +70,14 @@ class _MetricsData(_Fields):
     vegas_status: float | None = None
     vegas_alpha_packets: float | None = None
     vegas_beta_packets: float | None = None
+    min_rtt: float | None = None
+    smoothed_rtt: float | None = None
+    latest_rtt: float | None = None
+    pto_count: float | None = None
+    congestion_window: float | None = None
+    bytes_in_flight: float | None = None
+    ssthresh: float | None = None
+    pacing_rate: float | None = None
 
 
 class _Metrics(_Fields):
@@ -114,15 +114,18 @@ class Kind:
     Attributes:
         marker: the end of the event's name, as it stands in a record.
         event: what a record is decoded into.
-        tables: what becomes of decoded records, given as text too; the first table has a row for
-            each that has what it must have.
+        tables: what becomes of decoded records; the first table has a row for each that has what
+            it must have. That of no records has all columns, others need not have those that are
+            empty.
         wanted: text without which a record of this kind holds nothing of use.
+        useful: the same of decoded records, None if all are of use.
     """
 
     marker: str
     event: type[msgspec.Struct]
-    tables: Callable[[Sequence[Any], pl.Series], tuple[pl.DataFrame, ...]]
+    tables: Callable[[Sequence[Any]], tuple[pl.DataFrame, ...]]
     wanted: str = ""
+    useful: Callable[[Any], bool] | None = None
 
 
 _PACKET: _Schema = {
@@ -140,6 +143,14 @@ _ACKED: _Schema = {
 }
 
 
+def _with(table: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The rows that have these columns."""
+    if any(table[name].null_count() for name in names):
+        return table.drop_nulls(names)
+    # drop_nulls would start polars' threads all the same.
+    return table
+
+
 def _packets(packets: Sequence[_Packet | _Received]) -> pl.DataFrame:
     columns = {
         "time_ms": [packet.time for packet in packets],
@@ -150,33 +161,37 @@ def _packets(packets: Sequence[_Packet | _Received]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=_PACKET)
 
 
-def _sent(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:
-    return (_packets(packets).drop_nulls(("packet_number", "length_bytes")),)
+def _sent(packets: Sequence[_Packet]) -> tuple[pl.DataFrame]:
+    return (_with(_packets(packets), "packet_number", "length_bytes"),)
 
 
-def _received(packets: Sequence[_Received], _: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    # A range of one packet is logged as `[n]`.
-    acked = [
-        (packet, pair)
-        for packet in packets
-        for frame in packet.data.frames or ()
-        for pair in frame.acked_ranges or ()
-        if pair and pair[0] <= pair[-1]
-    ]
-    columns = {
-        "time_ms": [packet.time for packet, _ in acked],
-        "packet_type": [packet.data.header.packet_type for packet, _ in acked],
-        "first": [pair[0] for _, pair in acked],
-        "last": [pair[-1] for _, pair in acked],
-    }
-    acks = pl.DataFrame(columns, schema=_ACKED).drop_nulls("packet_type")
-    return _packets(packets).drop_nulls("packet_type"), acks
+def _received(packets: Sequence[_Received]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    columns: dict[str, list[Any]] = {name: [] for name in _ACKED}
+    times, types, firsts, lasts = columns.values()
+    for packet in packets:
+        for frame in packet.data.frames or ():
+            for pair in frame.acked_ranges or ():
+                # A range of one packet is logged as `[n]`.
+                if pair and pair[0] <= pair[-1]:
+                    times.append(packet.time)
+                    types.append(packet.data.header.packet_type)
+                    firsts.append(pair[0])
+                    lasts.append(pair[-1])
+    acks = _with(pl.DataFrame(columns, schema=_ACKED), "packet_type")
+    return _with(_packets(packets), "packet_type"), acks
+
+
+def _acknowledges(packet: _Received) -> bool:
+    for frame in packet.data.frames or ():  # noqa: SIM110 - any() takes three times as long
+        if frame.acked_ranges is not None:
+            return True
+    return False
 
 
 _SPACES = {"initial": "initial", "handshake": "handshake"}
 
 
-def _acked(events: Sequence[_Acked], _: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _acked(events: Sequence[_Acked]) -> tuple[pl.DataFrame, pl.DataFrame]:
     rows = [
         # NOTE: the drafts let the space be left out; most packets are application data.
         (event.time, _SPACES.get(event.data.packet_number_space or "", "1RTT"), first, last)
@@ -198,11 +213,11 @@ def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _lost(packets: Sequence[_Packet], _: pl.Series) -> tuple[pl.DataFrame]:
-    return (_packets(packets).drop("length_bytes").drop_nulls("packet_number"),)
+def _lost(packets: Sequence[_Packet]) -> tuple[pl.DataFrame]:
+    return (_with(_packets(packets).drop("length_bytes"), "packet_number"),)
 
 
-def _states(states: Sequence[_State], _: pl.Series) -> tuple[pl.DataFrame]:
+def _states(states: Sequence[_State]) -> tuple[pl.DataFrame]:
     columns = {
         "time_ms": [state.time for state in states],
         "state": [state.data.new for state in states],
@@ -225,25 +240,33 @@ _OTHER_TYPES: _Schema = {"cf_app_limited": pl.Boolean, "cf_lost_packets": pl.Int
 
 
 # What most metrics events of a full trace have; most have nothing else.
-_FREQUENT = ("bytes_in_flight", "smoothed_rtt", "cf_app_limited")
+_FREQUENT = ("bytes_in_flight", "smoothed_rtt", "latest_rtt", "pacing_rate", "cf_app_limited")
 _RARE = tuple(name for name in _MetricsData.__struct_fields__ if name not in _FREQUENT)
-_MENTIONS_RARE = "|".join(f'"{name}"' for name in _RARE)
+_NOTHING = _MetricsData()
 
 
-def _metrics(metrics: Sequence[_Metrics], lines: pl.Series) -> tuple[pl.DataFrame]:
+def _metrics(metrics: Sequence[_Metrics]) -> tuple[pl.DataFrame]:
     data = [one.data for one in metrics]
-    times = pl.Series("time_ms", [one.time for one in metrics], pl.Float64)
-    rare = lines.str.contains(_MENTIONS_RARE)
-    some = list(compress(data, rare.to_list()))
-    # The row among these of each of all rows.
-    rows = pl.select(pl.when(rare).then(rare.cum_sum() - 1)).to_series()
-    columns = [_column(name, some) for name in _RARE]
-    spread = pl.DataFrame(columns).select(pl.all().gather(rows))
-    return (pl.DataFrame([times, *(_column(name, data) for name in _FREQUENT)]).hstack(spread),)
+    columns = [pl.Series("time_ms", [one.time for one in metrics], pl.Float64)]
+    columns += [_column(name, list(map(attrgetter(name), data))) for name in _FREQUENT]
+    # Without what was taken out already most are equal to one that never had anything.
+    for one in data:
+        one.bytes_in_flight = one.smoothed_rtt = one.latest_rtt = one.pacing_rate = None
+        one.cf_app_limited = None
+    with_rare = [(place, one) for place, one in enumerate(data) if one != _NOTHING]
+    for name in _RARE:
+        value_of = attrgetter(name)
+        known = [(place, value_of(one)) for place, one in with_rare if value_of(one) is not None]
+        # A column of nothing is left to be filled in when all tables are put together.
+        if known or not data:
+            values: list[Any] = [None] * len(data)
+            for place, value in known:
+                values[place] = value
+            columns.append(_column(name, values))
+    return (pl.DataFrame(columns),)
 
 
-def _column(name: str, data: Sequence[_MetricsData]) -> pl.Series:
-    values = list(map(attrgetter(name), data))
+def _column(name: str, values: list[Any]) -> pl.Series:
     if name == "cf_lost_packets":
         values = [value and value.total for value in values]
     return pl.Series(_RENAMED.get(name, name), values, _OTHER_TYPES.get(name, pl.Float64))
@@ -251,7 +274,7 @@ def _column(name: str, data: Sequence[_MetricsData]) -> pl.Series:
 
 SENT = Kind(':packet_sent"', _Packet, _sent)
 RECEIVED = Kind(':packet_received"', _Received, _received)
-RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"')
+RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"', useful=_acknowledges)
 """Only those with acknowledgements."""
 METRICS = Kind('metrics_updated"', _Metrics, _metrics)
 STATES = Kind(':congestion_state_updated"', _State, _states)

@@ -5,8 +5,10 @@ that are used, msgspec decodes the fields that are used (see `events`). Traces o
 first brought into the form of today's drafts, event by event (see `dialects`), which is slower.
 """
 
+import gc
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from qlog_analysis.dialects import (
 )
 from qlog_analysis.errors import NotQlogError, SeveralTracesError
 from qlog_analysis.events import ACKED, LOST, METRICS, RECEIVED, RECEIVED_ACKS, SENT, STATES, Kind
+from qlog_analysis.regular import Regular
 from qlog_analysis.unpacking import Unpacked
 
 
@@ -136,7 +139,8 @@ def read_traces(
         with path.open("rb") as raw:
             unpacked = Unpacked(raw, on_bytes)
             file = QlogFile(path, unpacked)
-            readings = _read(file, received)
+            with _uncollected():
+                readings = _read(file, received)
     except OSError as error:
         raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
     if unpacked.damaged:
@@ -145,17 +149,33 @@ def read_traces(
     return [trace for reading in readings for trace in reading.traces(path, several)]
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Holds the garbage collector off: events are many objects, and none refers to itself."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _read(file: QlogFile, received: bool) -> list["_Reading"]:
     """Reads each trace of a file for itself."""
     readings: list[_Reading] = []
     if file.documents is None:
-        for lines in file.lines():
-            if lines.number > len(readings):
-                inner = lines.header.get("trace")
-                trace = inner if isinstance(inner, dict) else {}
-                dialect = recognise(lines.header, trace, lines.names)
-                readings.append(_Reading(lines.number, lines.header, trace, dialect, received))
-            readings[-1].lines(lines)
+        for block in file.blocks():
+            goes_on = file.number == len(readings)
+            if goes_on and readings[-1].block(block.text, file.separator):
+                continue
+            for lines in file.take_apart(block):
+                if lines.number > len(readings):
+                    inner = lines.header.get("trace")
+                    trace = inner if isinstance(inner, dict) else {}
+                    dialect = recognise(lines.header, trace, lines.names)
+                    readings.append(_Reading(lines.number, lines.header, trace, dialect, received))
+                readings[-1].lines(lines)
     else:
         for number, document in enumerate(file.documents, 1):
             dialect = recognise(file.header, document.trace, "")
@@ -164,14 +184,11 @@ def _read(file: QlogFile, received: bool) -> list["_Reading"]:
     return readings
 
 
-_NO_LINES = pl.Series([], dtype=pl.String)
-
-
 class _Tables:
     """The tables of one connection while they grow."""
 
     def __init__(self, kinds: Sequence[Kind]) -> None:
-        self._kinds = [(kind, kind.tables([], _NO_LINES)) for kind in kinds]
+        self._kinds = [(kind, kind.tables([])) for kind in kinds]
         self._parts = [[table] for _, empty in self._kinds for table in empty]
 
     def add(self, lines: pl.Series) -> tuple[int, int]:
@@ -186,12 +203,28 @@ class _Tables:
             more, bad_events, failed_events = self._decode(events)
             bad += others + bad_events + len(failed_events)
             parts = [
-                pl.concat((one, two)).sort("time_ms", maintain_order=True) if len(two) else one
+                pl.concat((one, two), how="diagonal").sort("time_ms", maintain_order=True)
+                if len(two)
+                else one
                 for one, two in zip(parts, more, strict=True)
             ]
         for table, part in zip(self._parts, parts, strict=True):
             table.append(part)
         return records, bad
+
+    def add_decoded(self, of_kinds: Sequence[Sequence[Any]]) -> int:
+        """Takes the events of each kind; gives the number of those that were bad."""
+        tables = iter(self._parts)
+        bad = 0
+        for (kind, empty), events in zip(self._kinds, of_kinds, strict=True):
+            own = [next(tables) for _ in empty]
+            of_use = list(filter(kind.useful, events)) if kind.useful else events
+            if of_use:
+                parts = kind.tables(of_use)
+                bad += len(of_use) - len(parts[0])
+                for table, part in zip(own, parts, strict=True):
+                    table.append(part)
+        return bad
 
     def _decode(self, lines: pl.Series) -> tuple[list[pl.DataFrame], int, list[str]]:
         """The rows of each table, the number of bad events, and the texts that are no event."""
@@ -216,7 +249,7 @@ class _Tables:
 
     def finish(self) -> tuple[list[pl.DataFrame], int]:
         """The tables in order of time, and the number of rows that were out of order."""
-        tables = [pl.concat(part) for part in self._parts]
+        tables = [pl.concat(part, how="diagonal") for part in self._parts]
         unordered = 0
         for number, table in enumerate(tables):
             time = table["time_ms"]
@@ -247,6 +280,7 @@ class _Reading:
         self._twice = dialect is CANONICAL and header[CONVERTED].get("for") == "both"
         wanted = RECEIVED if received else RECEIVED_ACKS
         self._kinds = (SENT, wanted, METRICS, STATES, LOST, ACKED)
+        self._regular = Regular(self._kinds, _COPIES if self._twice else None)
         self._connections: dict[str, _Tables] = {}
         self._records = 0
         self._skipped = 0
@@ -264,9 +298,22 @@ class _Reading:
             return
         if self._dialect.from_first_event and self._start_ms is None:
             self._start_ms = _first_ms(texts, self._translate.clock)
+        self._regular.learn(texts)
         records, bad = self._tables("").add(texts)
         self._records += records
         self._skipped += bad
+
+    def block(self, block: bytes, separator: bytes) -> bool:
+        """Takes records that go on with the trace, if all of them are regular."""
+        if not self._dialect.native or (self._dialect.from_first_event and self._start_ms is None):
+            return False
+        decoded = self._regular.decode(block, separator)
+        if decoded is None:
+            return False
+        self._records += decoded.records
+        self._skipped += self._tables("").add_decoded(decoded.of_kinds)
+        self.truncated = False
+        return True
 
     def document(self, document: Document) -> None:
         """Takes a trace of a JSON document."""
@@ -353,9 +400,12 @@ def _first_ms(texts: pl.Series, clock: Clock) -> float | None:
     return None
 
 
+_COPIES = "recovery:"
+
+
 def _once(texts: pl.Series) -> pl.Series:
     """Without the copies of events under their old name, which qvis needs."""
-    return texts.filter(~texts.str.contains('"name":"recovery:', literal=True))
+    return texts.filter(~texts.str.contains(f'"name":"{_COPIES}', literal=True))
 
 
 def _text(event: Mapping[str, Any]) -> str:
@@ -366,7 +416,7 @@ def _decode(lines: pl.Series, kind: Kind) -> tuple[list[pl.DataFrame], int, list
     """The tables of these records, the number of bad ones, and those that are no event."""
     decoder = msgspec.json.Decoder(list[kind.event])  # type: ignore[name-defined]
     good, failed = _decodable(lines, kind, decoder)
-    tables = [pl.concat(parts) for parts in zip(*good, strict=True)]
+    tables = [pl.concat(parts, how="diagonal") for parts in zip(*good, strict=True)]
     return tables, len(lines) - len(tables[0]) - len(failed), failed
 
 
@@ -382,11 +432,11 @@ def _decodable(
         events = decoder.decode(f"[{text}]")
         # They are decoded as one array: a bad record can look like none or two.
         if len(events) == len(lines):
-            return [kind.tables(events, lines)], []
+            return [kind.tables(events)], []
     except (msgspec.MsgspecError, RecursionError):
         pass
     if len(lines) == 1:
-        return [kind.tables([], _NO_LINES)], lines.to_list()
+        return [kind.tables([])], lines.to_list()
     half = len(lines) // 2
     first, bad = _decodable(lines.head(half), kind, decoder)
     second, more_bad = _decodable(lines.slice(half), kind, decoder)

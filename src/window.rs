@@ -107,6 +107,17 @@ mod tests {
     }
 
     #[test]
+    fn growth_that_is_held_stays_where_it_was() {
+        let mut window = Window::new(10);
+        window.grow(10, 10);
+        window.on_acked(4);
+        window.hold();
+        window.on_acked(6);
+        window.complete();
+        assert_eq!((window.packets(), window.gained()), (14, 0));
+    }
+
+    #[test]
     fn an_increase_is_not_lost_to_a_missing_ack() {
         let mut window = Window::new(10);
         window.grow(1, 10);

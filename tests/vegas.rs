@@ -257,6 +257,8 @@ fn losses_from_before_the_decrease_do_not_decrease_again() {
     script.lose(&[0, 1, 2]);
     script.ack(&[4]).lose(&[3, 5]);
     script.ack(&[6, 7, 8]).lose(&[9]);
+    // The last one that was sent before it.
+    script.lose(&[19]);
     assert_eq!(script.window(), 15);
 }
 
@@ -404,6 +406,34 @@ fn no_spike_suppression_in_slow_start_or_without_pacing() {
 }
 
 // 000 §3.5: congestion detection and avoidance.
+
+#[test]
+fn packets_that_elicit_no_ack_do_not_grow_the_window() {
+    let mut script = Script::<Doubling>::avoiding("", 16);
+    script.fill().wait(BASE_RTT);
+    let datagrams: Vec<u64> = script
+        .in_flight
+        .iter()
+        .map(|packet| packet.packet_number)
+        .collect();
+    // A controller is not told of them until they are acknowledged.
+    let empty: Vec<u64> = (script.next..).take(20).collect();
+    script
+        .in_flight
+        .extend(empty.iter().map(|number| PacketInfo {
+            packet_number: *number,
+            time_sent: script.now,
+            size_bytes: 0,
+        }));
+    script.next += 20;
+    // The first ends a round without backlog: one datagram more is decided, for the next.
+    script.ack(&datagrams[..1]);
+    let decided_at = script.window();
+    script.ack(&empty);
+    assert_eq!(script.window(), decided_at);
+    script.ack(&datagrams[1..]);
+    assert_eq!(script.window(), decided_at + 1);
+}
 
 #[test]
 fn the_window_moves_by_one_at_the_thresholds() {

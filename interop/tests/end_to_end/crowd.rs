@@ -13,11 +13,14 @@ use quiche::h3;
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Handshakes under way at most: what the buffer of the server's socket holds.
-const HANDSHAKES: usize = 32;
+/// What is asked for to hold what comes; the system may give less.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Handshakes under way at most: what the sockets' buffers hold in any case.
+const HANDSHAKES: usize = 16;
 
 /// How often timers are looked at.
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(20);
 
 /// Settings of a client that trusts everybody.
 pub fn config(protocol: &[u8]) -> quiche::Config {
@@ -58,6 +61,9 @@ pub struct Crowd {
 impl Crowd {
     pub fn new(server: SocketAddr, config: quiche::Config) -> Crowd {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&socket)
+            .set_recv_buffer_size(BUFFER_BYTES)
+            .unwrap();
         socket
             .set_read_timeout(Some(Duration::from_millis(1)))
             .unwrap();
@@ -110,10 +116,11 @@ impl Crowd {
         let mut left = count;
         while left > 0 {
             let batch = left.min(HANDSHAKES);
-            for _ in 0..batch {
-                self.begin();
-            }
-            self.until(|crowd| crowd.all(|member| member.connection.is_established()));
+            let ids: Vec<_> = (0..batch).map(|_| self.begin()).collect();
+            self.until(|crowd| {
+                let mut new = ids.iter().map(|id| &crowd.members[id].connection);
+                new.all(quiche::Connection::is_established)
+            });
             left -= batch;
         }
     }
@@ -179,18 +186,26 @@ impl Crowd {
             }
             self.receive(reads);
             if self.ticked.elapsed() > TICK {
-                self.ticked = Instant::now();
-                for member in self.members.values_mut() {
-                    let due = member.connection.timeout_instant();
-                    if due.is_some_and(|due| due <= self.ticked) {
-                        member.connection.on_timeout();
-                    }
-                }
-                self.flush();
+                self.on_timeouts();
             }
         }
         self.flush();
         true
+    }
+
+    fn on_timeouts(&mut self) {
+        self.ticked = Instant::now();
+        let mut due = Vec::new();
+        for (id, member) in &mut self.members {
+            let timeout = member.connection.timeout_instant();
+            if timeout.is_some_and(|timeout| timeout <= self.ticked) {
+                member.connection.on_timeout();
+                due.push(id.clone());
+            }
+        }
+        for id in due {
+            self.flush_member(&id);
+        }
     }
 
     /// Reads datagrams until there is none for a moment.

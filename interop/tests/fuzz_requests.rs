@@ -2,10 +2,13 @@
 //! nothing outside the folder that is served.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bolero::TypeGenerator;
 use gallop_interop::server::files::Files;
-use gallop_interop::server::respond::{Request, Response, respond};
+use gallop_interop::server::request::Request;
+use gallop_interop::server::respond::{Response, respond};
+use quiche::h3::Header;
 
 /// What may be read, and what may not.
 const INSIDE: &str = "0123456789";
@@ -40,8 +43,13 @@ const PATH_PIECES: [&str; 24] = [
     "é",
 ];
 
-const FIELDS: [&str; 7] = [
+const FIELDS: [&str; 11] = [
     "range",
+    // What makes a section malformed (RFC 9114 §4.1.2 and §4.3).
+    ":path",
+    ":status",
+    "Range",
+    "",
     "if-range",
     "if-match",
     "if-none-match",
@@ -73,18 +81,28 @@ const VALUE_PIECES: [&str; 20] = [
     "\n",
 ];
 
-/// A request; a character stands among pieces where the first part is none.
+/// What a client sends.
 #[derive(Debug, TypeGenerator)]
-struct Asked {
-    #[generator(0..METHODS.len())]
-    method: usize,
-    path: Vec<Piece<24>>,
-    fields: Vec<(Field, Vec<Piece<20>>)>,
+enum Asked {
+    /// A header section of HTTP/3.
+    Section {
+        #[generator(0..METHODS.len())]
+        method: usize,
+        path: Vec<Piece<24>>,
+        fields: Vec<(Field, Vec<Piece<20>>)>,
+    },
+    /// The bytes of a stream of the interop runner's HTTP/0.9.
+    Line {
+        begins_well: bool,
+        path: Vec<Piece<24>>,
+        end: Vec<u8>,
+    },
 }
 
 #[derive(Debug, TypeGenerator)]
 struct Field(#[generator(0..FIELDS.len())] usize);
 
+/// Something known, or any character.
 #[derive(Debug, TypeGenerator)]
 enum Piece<const COUNT: usize> {
     Known(#[generator(0..COUNT)] usize),
@@ -115,6 +133,23 @@ fn site(parent: &Path) -> Files {
 fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     let found = response.fields.iter().find(|(field, _)| *field == name);
     found.map(|(_, value)| value.as_str())
+}
+
+/// The request of a header section, which is one if every name is that of a field.
+fn section(method: &str, path: &str, fields: &[(&str, String)]) -> Option<Request> {
+    let path = format!("/{path}");
+    let begin = [(":method", method), (":path", path.as_str())];
+    let rest = fields.iter().map(|(name, value)| (*name, value.as_str()));
+    let list: Vec<_> = begin
+        .into_iter()
+        .chain(rest)
+        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+        .collect();
+    let request = Request::from_fields(&list);
+    let is_field = |name: &str| !name.is_empty() && !name.contains(':') && name != "Range";
+    let is_sound = !method.is_empty() && fields.iter().all(|(name, _)| is_field(name));
+    assert_eq!(request.is_some(), is_sound, "{list:?}");
+    request
 }
 
 fn check(files: &Files, request: &Request) {
@@ -175,24 +210,40 @@ fn fuzz_requests() {
     );
     let tag = field(&head, "etag").expect("a tag").to_owned();
     let date = field(&head, "last-modified").expect("a date").to_owned();
+    let value = |pieces: &Vec<_>| {
+        join(pieces, &VALUE_PIECES)
+            .replace("TAG", &tag)
+            .replace("DATE", &date)
+    };
     bolero::check!()
         .with_type::<Asked>()
         .with_iterations(5000)
+        .with_test_time(Duration::from_secs(10))
         .for_each(|asked| {
-            let value = |pieces| {
-                join(pieces, &VALUE_PIECES)
-                    .replace("TAG", &tag)
-                    .replace("DATE", &date)
+            let request = match asked {
+                Asked::Section {
+                    method,
+                    path,
+                    fields,
+                } => {
+                    let fields: Vec<_> = fields
+                        .iter()
+                        .map(|(name, pieces)| (FIELDS[name.0], value(pieces)))
+                        .collect();
+                    section(METHODS[*method], &join(path, &PATH_PIECES), &fields)
+                }
+                Asked::Line {
+                    begins_well,
+                    path,
+                    end,
+                } => {
+                    let begin = if *begins_well { "GET /" } else { "" };
+                    let path = join(path, &PATH_PIECES);
+                    Request::from_line(&[begin.as_bytes(), path.as_bytes(), end].concat())
+                }
             };
-            let request = Request {
-                method: METHODS[asked.method].to_owned(),
-                path: format!("/{}", join(&asked.path, &PATH_PIECES)),
-                fields: asked
-                    .fields
-                    .iter()
-                    .map(|(name, pieces)| (FIELDS[name.0].to_owned(), value(pieces)))
-                    .collect(),
-            };
-            check(&files, &request);
+            if let Some(request) = request {
+                check(&files, &request);
+            }
         });
 }

@@ -8,7 +8,8 @@ use quiche::{Connection, Shutdown};
 use crate::body::Body;
 use crate::server::Service;
 use crate::server::delivery::Delivery;
-use crate::server::respond::{Request, respond};
+use crate::server::request::Request;
+use crate::server::respond::respond;
 use crate::server::responses::Responses;
 
 /// The longest request line.
@@ -68,7 +69,7 @@ impl Hq {
             return;
         }
         let request = self.requests.remove(&stream).unwrap_or_default();
-        match parse(&request).filter(|_| !is_too_long) {
+        match Request::from_line(&request).filter(|_| !is_too_long) {
             Some(request) => self.responses.ask(stream, request),
             None => refuse(connection, stream),
         }
@@ -129,31 +130,4 @@ fn refuse(connection: &mut Connection, stream: u64) {
     // The stream may be gone already.
     let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_FILE);
     let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
-}
-
-/// `GET /path` to the end of the line.
-fn parse(request: &[u8]) -> Option<Request> {
-    let line = request.split(|byte| *byte == b'\n').next()?;
-    let line = std::str::from_utf8(line).ok()?.trim_end();
-    let path = line.strip_prefix("GET ")?;
-    Some(Request {
-        method: "GET".to_owned(),
-        path: path.to_owned(),
-        fields: Vec::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests() {
-        let path = |text: &str| parse(text.as_bytes()).map(|request| request.path);
-        assert_eq!(path("GET /a\r\n"), Some("/a".to_owned()));
-        assert_eq!(path("GET /a"), Some("/a".to_owned()));
-        assert_eq!(path("POST /a\r\n"), None);
-        assert_eq!(path(""), None);
-        assert!(parse(b"GET /\xff").is_none());
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use quiche::h3::{self, NameValue};
+use quiche::h3;
 use quiche::{Connection, Shutdown};
 
 use crate::server::Service;
 use crate::server::delivery::Delivery;
-use crate::server::respond::{Request, Response, respond};
+use crate::server::request::Request;
+use crate::server::respond::{Response, respond};
 use crate::server::responses::Responses;
 use crate::server::upload::Upload;
 
@@ -123,7 +124,7 @@ impl Http3 {
             return;
         }
         self.end = self.end.max(stream + 4);
-        let Some(request) = parse(list) else {
+        let Some(request) = Request::from_fields(list) else {
             self.abandon(connection, stream, MESSAGE_ERROR);
             return;
         };
@@ -283,60 +284,4 @@ fn head(response: &Response) -> Vec<h3::Header> {
         )
         .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
         .collect()
-}
-
-/// The request of a header section; `None` if it is malformed (RFC 9114 §4.1.2).
-fn parse(list: &[h3::Header]) -> Option<Request> {
-    let mut request = Request::default();
-    let mut is_begun = false;
-    for header in list {
-        let name = std::str::from_utf8(header.name()).ok()?;
-        let value = String::from_utf8_lossy(header.value()).into_owned();
-        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return None;
-        }
-        match name {
-            ":method" if request.method.is_empty() && !is_begun => request.method = value,
-            ":path" if request.path.is_empty() && !is_begun => request.path = value,
-            ":scheme" | ":authority" if !is_begun => {}
-            name if name.starts_with(':') || name.is_empty() => return None,
-            name => {
-                is_begun = true;
-                request.fields.push((name.to_owned(), value));
-            }
-        }
-    }
-    let is_complete = !request.method.is_empty() && !request.path.is_empty();
-    is_complete.then_some(request)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(fields: &[(&str, &str)]) -> Option<Request> {
-        let list: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
-        parse(&list)
-    }
-
-    #[test]
-    fn malformed_requests_are_refused() {
-        let good = [(":method", "GET"), (":path", "/"), ("range", "bytes=0-1")];
-        assert_eq!(request(&good).unwrap().fields.len(), 1);
-        for bad in [
-            &[][..],
-            &[(":method", "GET")],
-            &[(":path", "/")],
-            &[(":method", "GET"), (":path", "")],
-            &[(":method", "GET"), (":method", "GET"), (":path", "/")],
-            &[(":method", "GET"), ("a", "b"), (":path", "/")],
-            &[(":method", "GET"), (":path", "/"), ("Range", "bytes=0-1")],
-            &[(":method", "GET"), (":path", "/"), (":other", "x")],
-        ] {
-            assert!(request(bad).is_none(), "{bad:?}");
-        }
-    }
 }

@@ -11,6 +11,7 @@ pub mod files;
 mod hq;
 mod http3;
 pub mod metrics;
+pub mod request;
 pub mod respond;
 mod responses;
 mod retry;

@@ -4,17 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::body::Body;
 use crate::server::files::{Files, Found, Resource};
-
-/// A request without its body.
-#[derive(Debug, Default)]
-pub struct Request {
-    /// As in `GET`.
-    pub method: String,
-    /// The path with its query, percent-encoded as it came.
-    pub path: String,
-    /// Names in lower case.
-    pub fields: Vec<(String, String)>,
-}
+use crate::server::request::Request;
 
 /// A response.
 #[derive(Debug)]
@@ -25,15 +15,6 @@ pub struct Response {
     pub fields: Vec<(&'static str, String)>,
     /// What follows.
     pub body: Body,
-}
-
-impl Request {
-    fn field(&self, name: &str) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|(field, _)| field == name)
-            .map(|(_, value)| value.trim())
-    }
 }
 
 impl Response {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::server::respond::Request;
+use crate::server::request::Request;
 
 /// Responses that are sent at a time: each has a file open and some of it in memory, for as long as
 /// the client likes. More requests wait.

@@ -190,6 +190,7 @@ fn fuzz_changed_datagrams() {
     bolero::check!()
         .with_type::<Network>()
         .with_iterations(200)
+        .with_test_time(Duration::from_secs(10))
         .for_each(|network| {
             let outcome = isolated(SEED, || {
                 gallop::register().expect("names that quiche does not have");

@@ -1,6 +1,7 @@
 //! Experiments' files that someone mistyped: read, or refused with the place of the mistake.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bolero::TypeGenerator;
 use gallop_sim::experiment::{Experiment, ExperimentError};
@@ -154,6 +155,7 @@ fn fuzz_mistyped_files() {
     bolero::check!()
         .with_type::<(u8, Vec<Mistake>)>()
         .with_iterations(1000)
+        .with_test_time(Duration::from_secs(10))
         .for_each(|(file, mistakes)| {
             // One or two mistakes leave most of a file to be checked.
             let few = &mistakes[..mistakes.len().min(3)];

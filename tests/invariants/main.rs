@@ -5,6 +5,8 @@ mod life;
 mod model;
 mod text;
 
+use std::time::Duration;
+
 use gallop::gallop::StableGrowth;
 use gallop::vegas::Doubling;
 use proptest::prelude::*;
@@ -37,6 +39,7 @@ fn fuzz_vegas() {
     bolero::check!()
         .with_type::<Life>()
         .with_iterations(1000)
+        .with_test_time(Duration::from_secs(10))
         .for_each(model::check::<Doubling>);
 }
 
@@ -45,6 +48,7 @@ fn fuzz_gallop_vegas() {
     bolero::check!()
         .with_type::<Life>()
         .with_iterations(1000)
+        .with_test_time(Duration::from_secs(10))
         .for_each(model::check::<StableGrowth>);
 }
 
@@ -53,5 +57,6 @@ fn fuzz_option_text() {
     bolero::check!()
         .with_type::<Vec<text::Piece>>()
         .with_iterations(20_000)
+        .with_test_time(Duration::from_secs(10))
         .for_each(|pieces| text::check(&text::join(pieces)));
 }

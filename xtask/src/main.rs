@@ -1,7 +1,9 @@
 //! The commands that cross languages, and their set-up.
 
+mod boringssl;
 mod compare;
 mod experiment;
+mod fuzz;
 mod interop;
 mod job;
 mod papers;
@@ -27,6 +29,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(Box<compare::Arguments>),
+    Fuzz(fuzz::Arguments),
     Interop(interop::Arguments),
     Papers(papers::Arguments),
     Test(test::Arguments),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
     let result = match Arguments::parse().command {
         Command::Compare(arguments) => done(compare::run(&arguments)),
+        Command::Fuzz(arguments) => done(fuzz::run(&arguments)),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::Papers(arguments) => done(papers::run(&arguments)),
         Command::Test(arguments) => done(test::run(&arguments)),

@@ -1,15 +1,14 @@
 //! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use quiche_assemble::{RELEASE, Tree, assemble};
-use serde::Deserialize;
 
-use crate::{process, setup};
+use crate::{boringssl, process, setup};
 
 /// Run quiche's own test suite on the patched tree and on the release
 ///
@@ -35,9 +34,8 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
 ///
 /// As [`run`].
 pub fn run_in(root: &Path, target: &Path) -> Result<()> {
-    let boringssl = boringssl(root)?;
-    let released = results(root, target, &boringssl, Tree::Released)?;
-    let patched = results(root, target, &boringssl, Tree::Patched)?;
+    let released = results(root, target, Tree::Released)?;
+    let patched = results(root, target, Tree::Patched)?;
     for (name, result) in &released {
         match patched.get(name) {
             Some(ours) if ours == result => {}
@@ -64,12 +62,7 @@ pub fn run_in(root: &Path, target: &Path) -> Result<()> {
 }
 
 /// Runs the tests of one tree and returns the result of each.
-fn results(
-    root: &Path,
-    target: &Path,
-    boringssl: &Path,
-    tree: Tree,
-) -> Result<BTreeMap<String, String>> {
+fn results(root: &Path, target: &Path, tree: Tree) -> Result<BTreeMap<String, String>> {
     let name = match tree {
         Tree::Released => "released",
         Tree::Patched => "patched",
@@ -93,46 +86,12 @@ fn results(
             .env(
                 "CARGO_TARGET_DIR",
                 target.join("quiche-tests").join("target"),
-            )
-            .env("BORING_BSSL_PATH", boringssl.join("build"))
-            .env(
-                "BORING_BSSL_INCLUDE_PATH",
-                boringssl.join("boringssl").join("include"),
-            )
-            .env("BORING_BSSL_ASSUME_PATCHED", "1");
+            );
+        boringssl::reuse(root, &mut tests)?;
         results.append(&mut parse(&shown(&mut tests)?));
     }
     ensure!(!results.is_empty(), "quiche's tests, {name}: no test ran");
     Ok(results)
-}
-
-/// The BoringSSL of our own release build, so that minutes are not spent on another one: the folder
-/// that boring-sys built it in.
-fn boringssl(root: &Path) -> Result<PathBuf> {
-    let messages = process::output(process::cargo().current_dir(root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "gallop-sim",
-        "--message-format",
-        "json",
-    ]))?;
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<BuildScript>(line).ok())
-        .find(|script| {
-            script.package_id.contains("/boring-sys#") || script.package_id.contains("#boring-sys@")
-        })
-        .map(|script| script.out_dir)
-        .context("cargo does not say where boring-sys built BoringSSL")
-}
-
-/// cargo's message that a build script has run.
-#[derive(Debug, Deserialize)]
-struct BuildScript {
-    package_id: String,
-    out_dir: PathBuf,
 }
 
 /// Runs a command whose failure is told by its output; shows the last lines of it.

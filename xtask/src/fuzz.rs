@@ -1,0 +1,297 @@
+//! `cargo xtask fuzz`: fuzzing guided by coverage, with the stable toolchain.
+//!
+//! The targets are tests: plain `cargo test` replays what is kept of their inputs, and tries some
+//! random ones. Here the same tests are built with LLVM's coverage counters and with libFuzzer,
+//! which bolero brings.
+
+mod coverage;
+mod targets;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use crate::{boringssl, job, process, setup};
+use targets::Target;
+
+/// Fuzz what reads input, guided by coverage
+///
+/// Inputs that reach something new are collected below target/fuzz/. With --keep the smallest set
+/// that reaches as much replaces what is kept in the repository, beside the test, where `cargo test`
+/// replays it. An input that fails is put there in any case.
+///
+/// The exit code is 0 if nothing failed, else 1.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask fuzz
+  cargo xtask fuzz --list
+  cargo xtask fuzz gallop_vegas --time 600 --keep
+  cargo xtask fuzz --coverage --json coverage.json")]
+pub struct Arguments {
+    /// Targets by name [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Name the targets, with what they prove, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// How long each target is fuzzed, in seconds
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    time: u64,
+    /// Keep a smallest set of inputs in the repository
+    #[arg(long)]
+    keep: bool,
+    /// Do not fuzz; say how much of the code the inputs reach that are kept
+    #[arg(long, conflicts_with_all = ["keep", "time"])]
+    coverage: bool,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// LLVM's counters, and bolero with libFuzzer in place of random inputs.
+const FLAGS: &str = "-Cpasses=sancov-module --cfg fuzzing --cfg fuzzing_libfuzzer \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Cllvm-args=-sanitizer-coverage-stack-depth";
+
+/// The longest that one input may take, the memory that it may use, and its size.
+const INPUT_LIMIT: Duration = Duration::from_secs(60);
+const MEMORY_LIMIT_MB: u64 = 4_096;
+const INPUT_BYTES: usize = 4_096;
+
+/// What fuzzing one target came to.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    target: &'static str,
+    executions: u64,
+    /// Edges of the program's control flow that were reached.
+    edges: u64,
+    inputs: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// A target is unknown, cannot be built, or fails.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let chosen = targets::choose(&arguments.names)?;
+    if arguments.list {
+        for target in &chosen {
+            println!("{:18} {}", target.name, target.proves);
+        }
+        return Ok(());
+    }
+    if let Some(json) = &arguments.json {
+        job::check_json(json)?;
+    }
+    setup::build_tools()?;
+    let root = crate::root()?;
+    let folder = crate::target(&root).join("fuzz");
+    if arguments.coverage {
+        let reached = coverage::measure(&root, &folder, &chosen)?;
+        return write(arguments.json.as_deref(), &reached);
+    }
+    let mut outcomes = Vec::new();
+    for target in chosen {
+        eprintln!("== {}: building", target.name);
+        let program = build(&root, &folder, target, FLAGS)?;
+        let fuzzed = Fuzzed::new(&root, &folder, target, program)?;
+        eprintln!("== {}: {} s", target.name, arguments.time);
+        let outcome = fuzzed.fuzz(arguments.time)?;
+        if arguments.keep {
+            fuzzed.keep()?;
+        }
+        outcomes.push(outcome);
+    }
+    println!(
+        "{:18} {:>12} {:>8} {:>8}",
+        "target", "executions", "edges", "inputs"
+    );
+    for outcome in &outcomes {
+        let Outcome {
+            target,
+            executions,
+            edges,
+            inputs,
+        } = outcome;
+        println!("{target:18} {executions:>12} {edges:>8} {inputs:>8}");
+    }
+    write(arguments.json.as_deref(), &outcomes)
+}
+
+fn write(json: Option<&Path>, results: &impl Serialize) -> Result<()> {
+    if let Some(path) = json {
+        let text = serde_json::to_vec_pretty(results)?;
+        gallop_files::write(path, &text)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Builds the test that a target is in, with more compiler flags, apart from other builds.
+fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<PathBuf> {
+    let host = process::output(Command::new("rustc").args(["--print", "host-tuple"]))?;
+    let mut cargo = process::cargo();
+    cargo
+        .current_dir(root)
+        .args(["test", "--no-run", "--locked", "--profile", "fuzz"])
+        // With a target, the flags are not for build scripts.
+        .args(["--target", host.trim(), "--message-format", "json"])
+        .args(["--package", target.package, "--test", target.test])
+        .args(target.features)
+        .env("CARGO_TARGET_DIR", folder)
+        .env("RUSTFLAGS", flags)
+        .stderr(Stdio::inherit());
+    if target.features.is_empty() {
+        boringssl::reuse(root, &mut cargo)?;
+    }
+    let output = cargo.output().context("cannot run cargo")?;
+    ensure!(output.status.success(), "{} cannot be built", target.test);
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == target.test)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .with_context(|| format!("cargo does not say where {} is", target.test))
+}
+
+/// A target that is built, and its folders.
+struct Fuzzed<'a> {
+    target: &'a Target,
+    program: PathBuf,
+    /// Where it runs: libFuzzer's arguments are split at blanks, so folders are named from here.
+    work: PathBuf,
+    kept: PathBuf,
+    failed: PathBuf,
+}
+
+impl<'a> Fuzzed<'a> {
+    fn new(root: &Path, folder: &Path, target: &'a Target, program: PathBuf) -> Result<Self> {
+        let beside = root.join(target.folder).join("__fuzz__").join(target.name);
+        let fuzzed = Fuzzed {
+            target,
+            program,
+            work: folder.join("work").join(target.name),
+            kept: beside.join("corpus"),
+            failed: beside.join("crashes"),
+        };
+        let corpus = fuzzed.work.join("corpus");
+        fs::create_dir_all(&corpus)?;
+        if fuzzed.kept.is_dir() {
+            copy(&fuzzed.kept, &corpus)?;
+        }
+        Ok(fuzzed)
+    }
+
+    /// Runs libFuzzer and returns what it printed; its progress is shown.
+    fn libfuzzer(&self, arguments: &str) -> Result<Vec<String>> {
+        let mut child = Command::new(&self.program)
+            .args([
+                &format!("fuzz_{}", self.target.name),
+                "--exact",
+                "--nocapture",
+            ])
+            .args(["--test-threads", "1"])
+            .env("BOLERO_LIBFUZZER_ARGS", arguments)
+            .current_dir(&self.work)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.program.display()))?;
+        let mut lines = Vec::new();
+        let mut terminal = std::io::stderr();
+        for line in BufReader::new(child.stderr.take().context("no output")?).lines() {
+            let line = line?;
+            // Of what it finds, every new input is a line.
+            let is_detail = ["NEW ", "REDUCE", "RELOAD", "NEW_FUNC"]
+                .iter()
+                .any(|word| line.contains(word));
+            if !is_detail {
+                writeln!(terminal, "{line}")?;
+            }
+            lines.push(line);
+        }
+        let status = child.wait()?;
+        if !status.success() {
+            let failed = self.failures()?;
+            bail!(
+                "{}: {status}; the input is in {}",
+                self.target.name,
+                failed.display()
+            );
+        }
+        Ok(lines)
+    }
+
+    fn fuzz(&self, seconds: u64) -> Result<Outcome> {
+        let lines = self.libfuzzer(&format!(
+            "corpus -artifact_prefix=failed- -max_total_time={seconds} -timeout={} \
+             -rss_limit_mb={MEMORY_LIMIT_MB} -max_len={INPUT_BYTES} -print_final_stats=1",
+            INPUT_LIMIT.as_secs(),
+        ))?;
+        let last = |name: &str| {
+            let values = lines.iter().rev().filter_map(|line| {
+                let (_, rest) = line.split_once(name)?;
+                rest.split_whitespace().next()?.parse().ok()
+            });
+            values.into_iter().next().unwrap_or(0)
+        };
+        Ok(Outcome {
+            target: self.target.name,
+            executions: last("number_of_executed_units:"),
+            edges: last(" cov:"),
+            inputs: fs::read_dir(self.work.join("corpus"))?.count(),
+        })
+    }
+
+    /// Puts inputs that failed where tests replay them.
+    fn failures(&self) -> Result<PathBuf> {
+        fs::create_dir_all(&self.failed)?;
+        for entry in fs::read_dir(&self.work)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if let Some(name) = name.to_str().and_then(|name| name.strip_prefix("failed-")) {
+                fs::rename(entry.path(), self.failed.join(name))?;
+            }
+        }
+        Ok(self.failed.clone())
+    }
+
+    /// Keeps a smallest set of inputs that reaches as many edges as all together.
+    fn keep(&self) -> Result<()> {
+        let smallest = self.work.join("smallest");
+        if smallest.is_dir() {
+            fs::remove_dir_all(&smallest)?;
+        }
+        fs::create_dir_all(&smallest)?;
+        self.libfuzzer(&format!(
+            "-merge=1 -use_counters=0 -max_len={INPUT_BYTES} smallest corpus"
+        ))?;
+        if self.kept.is_dir() {
+            fs::remove_dir_all(&self.kept)?;
+        }
+        fs::create_dir_all(&self.kept)?;
+        copy(&smallest, &self.kept)?;
+        Ok(())
+    }
+}
+
+/// Copies the files of a folder.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))
+            .with_context(|| format!("cannot copy {}", entry.path().display()))?;
+    }
+    Ok(())
+}

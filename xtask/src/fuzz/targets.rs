@@ -1,0 +1,169 @@
+//! What is fuzzed.
+
+use anyhow::{Context, Result};
+
+/// A fuzz target: the test `fuzz_` and its name.
+#[derive(Debug)]
+pub struct Target {
+    /// As bolero names the folder of its inputs.
+    pub name: &'static str,
+    /// The statement that is checked.
+    pub proves: &'static str,
+    /// The package that the test is in, and the name of the test's file.
+    pub package: &'static str,
+    pub test: &'static str,
+    /// Flags that choose features; without, quiche is built.
+    pub features: &'static [&'static str],
+    /// Where the test is, and the inputs are beside it.
+    pub folder: &'static str,
+    /// The files that the target is about.
+    pub about: &'static [&'static str],
+}
+
+const WITHOUT_QUICHE: &[&str] = &["--no-default-features"];
+
+/// All targets.
+pub const TARGETS: [Target; 6] = [
+    Target {
+        name: "vegas",
+        proves: "what must hold of Vegas, in any life of a connection",
+        package: "gallop",
+        test: "invariants",
+        features: WITHOUT_QUICHE,
+        folder: "tests/invariants",
+        about: CONTROLLERS,
+    },
+    Target {
+        name: "gallop_vegas",
+        proves: "what must hold of Gallop-Vegas, in any life of a connection",
+        package: "gallop",
+        test: "invariants",
+        features: WITHOUT_QUICHE,
+        folder: "tests/invariants",
+        about: CONTROLLERS,
+    },
+    Target {
+        name: "option_text",
+        proves: "a text is an algorithm with options, or an error that names the culprit",
+        package: "gallop",
+        test: "invariants",
+        features: WITHOUT_QUICHE,
+        folder: "tests/invariants",
+        about: &["src/algorithm.rs", "src/options.rs"],
+    },
+    Target {
+        name: "mistyped_files",
+        proves: "an experiment's file is read, or refused with the place of each mistake",
+        package: "gallop-sim",
+        test: "fuzz_experiments",
+        features: WITHOUT_QUICHE,
+        folder: "sim/tests",
+        about: &["sim/src/experiment"],
+    },
+    Target {
+        name: "changed_datagrams",
+        proves: "a network that changes datagrams ends a transfer whole or closed, and figures keep \
+                 their bounds",
+        package: "gallop-sim",
+        test: "fuzz_datagrams",
+        features: &[],
+        folder: "sim/tests",
+        about: &[
+            "src/base_rtt.rs",
+            "src/gallop.rs",
+            "src/pacing.rs",
+            "src/persistent_congestion.rs",
+            "src/quiche.rs",
+            "src/round.rs",
+            "src/vegas.rs",
+            "src/window.rs",
+        ],
+    },
+    Target {
+        name: "requests",
+        proves: "the server's answers are well-formed and true, and from inside its folder",
+        package: "gallop-interop",
+        test: "fuzz_requests",
+        features: &[],
+        folder: "interop/tests",
+        about: &[
+            "interop/src/server/files.rs",
+            "interop/src/server/request.rs",
+            "interop/src/server/respond.rs",
+        ],
+    },
+];
+
+const CONTROLLERS: &[&str] = &[
+    "src/base_rtt.rs",
+    "src/controller.rs",
+    "src/gallop.rs",
+    "src/pacing.rs",
+    "src/persistent_congestion.rs",
+    "src/round.rs",
+    "src/vegas.rs",
+    "src/window.rs",
+];
+
+/// The targets of these names; all without.
+///
+/// # Errors
+///
+/// A name is none.
+pub fn choose(names: &[String]) -> Result<Vec<&'static Target>> {
+    if names.is_empty() {
+        return Ok(TARGETS.iter().collect());
+    }
+    let find = |name: &String| {
+        let plain = name.strip_prefix("fuzz_").unwrap_or(name);
+        TARGETS
+            .iter()
+            .find(|target| target.name == plain)
+            .with_context(|| {
+                let known: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+                format!(
+                    "no fuzz target is named {name}; there are {}",
+                    known.join(", ")
+                )
+            })
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_where_they_are_said_to_be() {
+        let root = crate::root().unwrap();
+        for target in &TARGETS {
+            let folder = root.join(target.folder);
+            let file = folder.join(format!("{}.rs", target.test));
+            let file = if file.is_file() {
+                file
+            } else {
+                folder.join("main.rs")
+            };
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(
+                text.contains(&format!("fn fuzz_{}()", target.name)),
+                "{}",
+                target.name
+            );
+            for path in target.about {
+                assert!(root.join(path).exists(), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_named() {
+        let error = choose(&["vegan".to_owned()]).unwrap_err().to_string();
+        assert!(
+            error.contains("vegan") && error.contains("option_text"),
+            "{error}"
+        );
+        assert_eq!(choose(&["fuzz_vegas".to_owned()]).unwrap()[0].name, "vegas");
+    }
+}

@@ -1,0 +1,85 @@
+"""Fuzzes the reader of traces, guided by coverage.
+
+    python tests/fuzz_reader.py -max_total_time=60
+
+It takes libFuzzer's flags, and needs atheris, which is not among the requirements. What it finds is
+collected below the folder `target` of the workspace; `-keep` leaves a smallest set of that in
+`tests/corpus`, which `test_fuzz_reader.py` replays.
+"""
+
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+KEPT = TESTS / "corpus"
+FOUND = TESTS.parent.parent / "target" / "fuzz" / "qlog_reader"
+MAX_BYTES = 4096
+
+
+def check(data: bytes, path: Path) -> None:
+    """Holds the reader against one file: it reads it the same twice, or refuses it.
+
+    Raises:
+        AssertionError: What was read cannot be.
+    """
+    from qlog_analysis.errors import AnalysisError
+    from qlog_analysis.reader import Trace, read_traces
+
+    def read() -> list[Trace] | str:
+        try:
+            return read_traces(path, received=True)
+        except AnalysisError as error:
+            return str(error)
+
+    path.write_bytes(data)
+    first, second = read(), read()
+    if isinstance(first, str):
+        assert first == second
+        assert str(path) in first or path.name in first, first
+        return
+    assert not isinstance(second, str)
+    assert len(first) == len(second) >= 1
+    for trace, again in zip(first, second, strict=True):
+        assert 0 <= trace.skipped <= trace.records
+        for name in ("sent", "received", "acks", "losses", "states", "metrics"):
+            table = getattr(trace, name)
+            assert table.equals(getattr(again, name)), name
+            assert all(math.isfinite(time) for time in table["time_ms"]), name
+
+
+def keep() -> None:
+    """Leaves a smallest set of the found inputs that reaches as much as all in the repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        merge = ["-merge=1", "-use_counters=0", f"-max_len={MAX_BYTES}", folder]
+        command = [sys.executable, __file__, *merge, str(FOUND)]
+        subprocess.run(command, check=True)
+        shutil.rmtree(KEPT, ignore_errors=True)
+        shutil.copytree(folder, KEPT)
+
+
+def main() -> None:
+    """Runs libFuzzer."""
+    if "-keep" in sys.argv:
+        keep()
+        return
+    import atheris
+
+    with atheris.instrument_imports(include=["qlog_analysis"]):
+        import qlog_analysis.reader  # noqa: F401
+    arguments = sys.argv
+    if not any("-merge" in argument for argument in arguments):
+        FOUND.mkdir(parents=True, exist_ok=True)
+        prefix = f"-artifact_prefix={FOUND.parent / 'qlog_reader-'}"
+        arguments = [*arguments, prefix, f"-max_len={MAX_BYTES}", str(FOUND), str(KEPT)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzzed.qlog"
+        atheris.Setup(arguments, lambda data: check(data, path))
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Replays what fuzzing the reader has collected, and short traces of each program."""
+
+from pathlib import Path
+
+import pytest
+from fuzz_reader import KEPT, MAX_BYTES, check
+from test_mutations import PROGRAMS, Fixture
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_short_traces(program: str, tmp_path: Path) -> None:
+    fixture = Fixture(PROGRAMS[program])
+    for count in (0, 1, 5):
+        check(fixture.text(fixture.events[:count]), tmp_path / "trace.qlog")
+
+
+def test_kept_inputs(tmp_path: Path) -> None:
+    inputs = sorted(KEPT.iterdir())
+    assert inputs
+    for path in inputs:
+        data = path.read_bytes()
+        assert len(data) <= MAX_BYTES
+        check(data, tmp_path / "trace.qlog")

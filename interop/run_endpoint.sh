@@ -19,6 +19,10 @@ flags=(--cc "$cc" --no-gso)
 if [[ -n ${QLOGDIR:-} ]]; then
     flags+=(--qlog-dir "$QLOGDIR" --qlog "${QLOG:-full}")
 fi
+# When 30 % of the packets are lost, probes can back off for longer than the usual 30 s.
+case $TESTCASE in
+multiconnect | handshakeloss | handshakecorruption) flags+=(--idle-timeout 120) ;;
+esac
 if [[ -n ${SSLKEYLOGFILE:-} ]]; then
     flags+=(--keylog "$SSLKEYLOGFILE")
 fi

@@ -94,8 +94,6 @@ pub struct Case {
     pub repetitions: Option<usize>,
     /// Whether a TCP flow (CUBIC) shares the path.
     pub has_cross_traffic: bool,
-    /// Whether the controller can matter, so that the case is run with each.
-    pub depends_on_controller: bool,
     /// Whether `--fast` runs it.
     pub is_fast: bool,
 }
@@ -113,7 +111,6 @@ const BASE: Case = Case {
     check: Check::Handshakes(1),
     repetitions: None,
     has_cross_traffic: false,
-    depends_on_controller: false,
     is_fast: false,
 };
 
@@ -126,7 +123,6 @@ pub const CASES: &[Case] = &[
         server: "handshake",
         client: "handshake",
         files: &[(KB, 1)],
-        depends_on_controller: true,
         is_fast: true,
         ..BASE
     },
@@ -146,7 +142,6 @@ pub const CASES: &[Case] = &[
         abbr: "DC",
         description: "Files of 2, 3 and 5 MB arrive on one connection.",
         files: &[(2 * MB, 1), (3 * MB, 1), (5 * MB, 1)],
-        depends_on_controller: true,
         is_fast: true,
         ..BASE
     },
@@ -166,7 +161,6 @@ pub const CASES: &[Case] = &[
         description: "1999 small files arrive although at most 1000 streams are open.",
         files: &[(32, 1999)],
         check: Check::Multiplexing,
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -209,7 +203,6 @@ pub const CASES: &[Case] = &[
         server: "http3",
         client: "http3",
         files: &[(5 * KB, 1), (10 * KB, 1), (500 * KB, 1)],
-        depends_on_controller: true,
         is_fast: true,
         ..BASE
     },
@@ -219,7 +212,6 @@ pub const CASES: &[Case] = &[
         description: "A transfer goes on after 2 s in which nothing passes.",
         files: &[(10 * MB, 1)],
         impairment: Impairment::Blackhole,
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -269,7 +261,6 @@ pub const CASES: &[Case] = &[
         description: "A transfer of 2 MB, 2 % of the packets lost.",
         files: &[(2 * MB, 1)],
         impairment: Impairment::Loss(0.02),
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -290,7 +281,6 @@ pub const CASES: &[Case] = &[
         description: "A transfer of 2 MB, 2 % of the packets damaged.",
         files: &[(2 * MB, 1)],
         impairment: Impairment::Corruption(0.02),
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -317,7 +307,6 @@ pub const CASES: &[Case] = &[
         files: &[(10 * MB, 1)],
         impairment: Impairment::Rebind(Rebound::Port),
         check: Check::Rebinding,
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -328,7 +317,6 @@ pub const CASES: &[Case] = &[
         files: &[(10 * MB, 1)],
         impairment: Impairment::Rebind(Rebound::Address),
         check: Check::Rebinding,
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -350,7 +338,6 @@ pub const CASES: &[Case] = &[
         client: "upload",
         files: &[(5 * MB, 1)],
         check: Check::Upload,
-        depends_on_controller: true,
         is_fast: true,
         ..BASE
     },
@@ -363,7 +350,6 @@ pub const CASES: &[Case] = &[
         client: "http3",
         files: &[(2 * KB, 1), (10 * MB, 1)],
         check: Check::Browse,
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -373,7 +359,6 @@ pub const CASES: &[Case] = &[
         files: &[(10 * MB, 1)],
         check: Check::Goodput,
         repetitions: Some(5),
-        depends_on_controller: true,
         ..BASE
     },
     Case {
@@ -385,7 +370,6 @@ pub const CASES: &[Case] = &[
         check: Check::Goodput,
         repetitions: Some(5),
         has_cross_traffic: true,
-        depends_on_controller: true,
         ..BASE
     },
 ];

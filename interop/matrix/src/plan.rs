@@ -4,7 +4,7 @@ use crate::case::{Case, Check};
 use crate::cell::Cell;
 use crate::endpoint::{Endpoint, Peer, Role};
 
-/// The controller of cells in which no controller matters.
+/// The controller of our client in cases that take long.
 pub const DEFAULT_CONTROLLER: &str = "gallop-vegas";
 
 /// What is asked for.
@@ -25,14 +25,14 @@ pub struct Plan<'a> {
 impl Plan<'_> {
     /// All cells, those that take longest first.
     ///
-    /// As the server we run all cases that a controller can matter for with each of them, the
-    /// others with one. As the client our controller is at work in uploads alone.
+    /// As the server we run each case with each controller. As the client our controller is at work
+    /// in uploads alone: cases that take long are run with one.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for case in &self.cases {
             let is_upload = case.check == Check::Upload;
-            for controller in self.controllers_of(case) {
-                let ours = Endpoint::Gallop(controller.to_owned());
+            for controller in &self.controllers {
+                let ours = Endpoint::Gallop(controller.clone());
                 let is_default = controller == self.default_controller();
                 if self.roles.contains(&Role::Server) && !is_upload {
                     for peer in self.peers_as(Role::Client) {
@@ -41,8 +41,8 @@ impl Plan<'_> {
                     // Ourselves, with the same controller at both ends.
                     self.add(&mut cells, &ours, &ours, case);
                 }
-                let matters = is_upload || is_default || self.is_short(case);
-                if self.roles.contains(&Role::Client) && matters && case.repetitions.is_none() {
+                let is_wanted = is_upload || is_default || expected_s(case) < 10;
+                if self.roles.contains(&Role::Client) && is_wanted && case.repetitions.is_none() {
                     for peer in self.peers_as(Role::Server) {
                         self.add(&mut cells, &peer, &ours, case);
                     }
@@ -56,14 +56,7 @@ impl Plan<'_> {
         cells
     }
 
-    fn controllers_of(&self, case: &Case) -> Vec<&str> {
-        match case.depends_on_controller {
-            true => self.controllers.iter().map(String::as_str).collect(),
-            false => vec![self.default_controller()],
-        }
-    }
-
-    /// The one of cases for which it does not matter.
+    /// The one of our client in cases that take long.
     fn default_controller(&self) -> &str {
         let has_default = self
             .controllers
@@ -73,11 +66,6 @@ impl Plan<'_> {
             Some(first) if !has_default => first,
             _ => DEFAULT_CONTROLLER,
         }
-    }
-
-    /// Whether a case is short enough to be run with each controller also where none matters.
-    fn is_short(&self, case: &Case) -> bool {
-        expected_s(case) < 10
     }
 
     fn peers_as(&self, role: Role) -> Vec<Endpoint> {
@@ -170,10 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn one_controller_is_enough_where_none_matters() {
+    fn one_controller_is_enough_for_long_downloads() {
+        assert_eq!(
+            cells("blackhole", &[Role::Client]),
+            ["both gallop:gallop-vegas"]
+        );
         assert_eq!(
             cells("retry", &[Role::Client]),
-            ["both gallop:gallop-vegas"]
+            ["both gallop:reno", "both gallop:gallop-vegas"]
         );
     }
 

@@ -90,26 +90,67 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fill(WholeFile::with_mode(path, 0o600)?, bytes)
 }
 
+/// Finds out before long work whether its result could be [written](write) there.
+///
+/// # Errors
+///
+/// A text that says why not, to stand behind the file's name.
+pub fn check(path: &Path) -> io::Result<()> {
+    let refused = |kind, why: String| Err(io::Error::new(kind, why));
+    if path.is_dir() {
+        let why = "that is a folder, give a file".to_owned();
+        return refused(io::ErrorKind::IsADirectory, why);
+    }
+    let folder = folder(path);
+    if !folder.is_dir() {
+        let why = format!("there is no folder {}", folder.display());
+        return refused(io::ErrorKind::NotFound, why);
+    }
+    match WholeFile::create(path) {
+        Ok(_) => Ok(()),
+        Err(error) => refused(error.kind(), format!("cannot write there: {error}")),
+    }
+}
+
 fn fill(mut file: WholeFile, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.finish()
 }
 
 fn temporary(path: PathBuf, mode: u32) -> io::Result<Place> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
-    let file = builder.tempfile_in(folder)?;
+    let file = builder.tempfile_in(folder(&path))?;
     Ok(Place::Temporary(file, path))
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_for_a_file_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = |name: &str| check(&folder.path().join(name)).map_err(|error| error.to_string());
+        assert_eq!(why("file"), Ok(()));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        assert_eq!(why(""), Err("that is a folder, give a file".to_owned()));
+        let missing = folder.path().join("missing");
+        let expected = format!("there is no folder {}", missing.display());
+        assert_eq!(why("missing/file"), Err(expected));
+        assert_eq!(
+            check(Path::new("file without a folder")).err().map(|_| ()),
+            None
+        );
+    }
 
     #[test]
     fn a_file_appears_when_it_is_whole() {

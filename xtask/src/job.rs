@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::process;
 
@@ -47,22 +47,5 @@ pub fn simulator(root: &Path, target: &Path) -> Result<PathBuf> {
 ///
 /// They cannot; the error names the flag and the file.
 pub fn check_json(json: &Path) -> Result<()> {
-    let folder = match json.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    ensure!(
-        !json.is_dir(),
-        "--json {}: that is a folder, give a file",
-        json.display()
-    );
-    ensure!(
-        folder.is_dir(),
-        "--json {}: there is no folder {}",
-        json.display(),
-        folder.display()
-    );
-    gallop_files::WholeFile::create(json)
-        .with_context(|| format!("--json {}: cannot write there", json.display()))?;
-    Ok(())
+    gallop_files::check(json).with_context(|| format!("--json {}", json.display()))
 }

@@ -131,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(json) = &arguments.json {
-        check_json(json)?;
+        gallop_files::check(json).with_context(|| format!("--json {}", json.display()))?;
     }
     if let Err(error) = gallop_path::Path::start(&gallop_path::Settings::default()) {
         eprintln!("NO CELL IS RUN: there is no path. {error}");
@@ -271,18 +271,6 @@ fn build(plan: &mut Plan<'_>, programs: &Programs) -> Vec<(String, String)> {
         }
     });
     missing
-}
-
-/// Finds out before the work whether the result can be written.
-fn check_json(path: &Path) -> Result<()> {
-    ensure!(
-        !path.is_dir(),
-        "--json {}: that is a folder, give a file",
-        path.display()
-    );
-    gallop_files::WholeFile::create(path)
-        .with_context(|| format!("--json {}: cannot write there", path.display()))?;
-    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -3,6 +3,7 @@
 
 mod amplification;
 mod answers;
+mod connection_ids;
 mod events;
 mod loopback;
 mod pair;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, BufWriter};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pcap_file::pcap::PcapReader;
-use smoltcp::wire::{IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, UdpPacket};
+use pcap_file::pcap::{PcapReader, PcapWriter};
+use smoltcp::wire::{IPV6_HEADER_LEN, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, UdpPacket};
 
 /// The port of the server.
 const SERVER_PORT: u16 = 443;
@@ -129,6 +129,65 @@ impl Capture {
     }
 }
 
+/// Copies a capture without the zeros that quiche puts behind the last packet of a datagram to make
+/// it large. tshark takes them for a packet with a short header, and at times for the next key phase:
+/// then it reads nothing more of that connection.
+///
+/// # Errors
+///
+/// One of the files cannot be opened, or the second not be written.
+pub fn copy_without_padding(from: &Path, to: &Path) -> Result<()> {
+    let place = || format!("capture {}", from.display());
+    let file = File::open(from).with_context(place)?;
+    let mut reader = PcapReader::new(BufReader::new(file)).with_context(place)?;
+    let place = || format!("cannot write {}", to.display());
+    let file = BufWriter::new(File::create(to).with_context(place)?);
+    let mut writer = PcapWriter::with_header(file, reader.header()).with_context(place)?;
+    while let Some(Ok(mut packet)) = reader.next_packet() {
+        let zeros = packet.data.iter().rev().take_while(|&&byte| byte == 0);
+        let padding = zeros.count();
+        if padding >= PADDING_BYTES {
+            packet.data = shortened(packet.data.into_owned(), padding).into();
+            packet.orig_len = u32::try_from(packet.data.len())?;
+        }
+        writer.write_packet(&packet).with_context(place)?;
+    }
+    Ok(())
+}
+
+/// So many zeros are padding: what is encrypted does not end with them.
+const PADDING_BYTES: usize = 8;
+
+/// An IP packet without its last bytes, if it is UDP.
+fn shortened(mut packet: Vec<u8>, bytes: usize) -> Vec<u8> {
+    let length = packet.len() - bytes;
+    let rest = |header: usize| u16::try_from(length.checked_sub(header)?).ok();
+    let udp = match IpVersion::of_packet(&packet) {
+        Ok(IpVersion::Ipv4) => Ipv4Packet::new_checked(&mut packet)
+            .ok()
+            .filter(|ip| ip.next_header() == IpProtocol::Udp)
+            .and_then(|mut ip| {
+                ip.set_total_len(rest(0)?);
+                Some(usize::from(ip.header_len()))
+            }),
+        Ok(IpVersion::Ipv6) => Ipv6Packet::new_checked(&mut packet)
+            .ok()
+            .filter(|ip| ip.next_header() == IpProtocol::Udp)
+            .and_then(|mut ip| {
+                ip.set_payload_len(rest(IPV6_HEADER_LEN)?);
+                Some(IPV6_HEADER_LEN)
+            }),
+        Err(_) => None,
+    };
+    if let Some(header) = udp
+        && let Some(udp_length) = rest(header)
+    {
+        UdpPacket::new_unchecked(&mut packet[header..]).set_len(udp_length);
+        packet.truncate(length);
+    }
+    packet
+}
+
 fn datagram(time: Duration, packet: &[u8]) -> Option<Datagram> {
     let (source, destination, class, payload): (IpAddr, IpAddr, u8, &[u8]) =
         match IpVersion::of_packet(packet).ok()? {
@@ -179,5 +238,50 @@ fn first(payload: &[u8]) -> First {
             token: header.token.unwrap_or_default(),
         },
         Err(_) => First::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UDP_BYTES: usize = 8;
+
+    /// A packet of IPv4 (20 bytes) or IPv6 (40 bytes) with this payload.
+    fn packet(header: usize, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0; header + UDP_BYTES];
+        packet.extend_from_slice(payload);
+        let length = u16::try_from(packet.len()).unwrap();
+        if header == IPV6_HEADER_LEN {
+            let mut ip = Ipv6Packet::new_unchecked(&mut packet);
+            ip.set_version(6);
+            ip.set_next_header(IpProtocol::Udp);
+            ip.set_payload_len(length - header as u16);
+        } else {
+            let mut ip = Ipv4Packet::new_unchecked(&mut packet);
+            ip.set_version(4);
+            ip.set_header_len(header as u8);
+            ip.set_next_header(IpProtocol::Udp);
+            ip.set_total_len(length);
+        }
+        UdpPacket::new_unchecked(&mut packet[header..]).set_len(length - header as u16);
+        packet
+    }
+
+    #[test]
+    fn padding_behind_packets_is_left_out() {
+        let padded = [&[0xc0, 1, 2, 3][..], &[0; 30]].concat();
+        for header in [20, IPV6_HEADER_LEN] {
+            let whole = packet(header, &padded);
+            assert_eq!(shortened(whole, 30), packet(header, &padded[..4]));
+        }
+    }
+
+    #[test]
+    fn what_is_not_udp_stays_as_it_is() {
+        let mut tcp = packet(20, &[0; 30]);
+        Ipv4Packet::new_unchecked(&mut tcp).set_next_header(IpProtocol::Tcp);
+        assert_eq!(shortened(tcp.clone(), 30), tcp);
+        assert_eq!(shortened(vec![0; 40], 30), vec![0; 40]);
     }
 }

@@ -276,19 +276,46 @@ fn sparse_qlog_has_losses_and_states_but_no_packets() {
         assert_eq!(qlog.events("metrics_updated").len(), 1, "one per interval");
 
         pass(Duration::from_secs(9));
-        write(&mut pair.server, 3000);
+        write(&mut pair.server, 64_000);
         pair.settle();
         assert_eq!(qlog.events("metrics_updated").len(), 1, "too early");
         pass(Duration::from_secs(1));
-        write(&mut pair.server, 3000);
+        write(&mut pair.server, 64_000);
         pair.settle();
         assert_eq!(qlog.events("metrics_updated").len(), 2);
+        pass(Duration::from_secs(10));
+        write(&mut pair.server, 3000);
+        pair.settle();
+        assert_eq!(qlog.events("metrics_updated").len(), 2, "too few packets");
 
         pair.server.set_qlog_interval(None);
         write(&mut pair.server, 3000);
         pair.settle();
         assert!(!qlog.events("packet_sent").is_empty());
         assert!(qlog.events("metrics_updated").len() > 3);
+    });
+}
+
+#[test]
+fn sparse_qlog_ends_with_the_last_metrics() {
+    in_virtual_time(|| {
+        let mut pair = Pair::connected(&mut config(), &mut config());
+        let qlog = Qlog::default();
+        pair.server
+            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+        pair.server.set_qlog_interval(Some(Duration::from_secs(10)));
+        write(&mut pair.server, 3000);
+        pair.settle();
+        assert_eq!(qlog.events("metrics_updated").len(), 1, "too few packets");
+
+        write(&mut pair.server, 3000);
+        pair.server.close(true, 0, b"").unwrap();
+        pair.settle();
+        pass(Duration::from_secs(60));
+        pair.server.on_timeout();
+        assert!(pair.server.is_closed());
+        assert_eq!(qlog.events("metrics_updated").len(), 2);
+        assert_eq!(qlog.events("connection_closed").len(), 1);
     });
 }
 

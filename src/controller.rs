@@ -89,6 +89,9 @@ pub trait Controller: Debug + Send + Sync {
     /// When the next packet may leave, if it is held back.
     fn next_release_time(&self) -> Option<Instant>;
 
+    /// What the controller is doing: asked for after every packet while a trace is written.
+    fn phase(&self) -> Phase;
+
     /// What the controller knows, for traces and operators.
     fn state(&self) -> State;
 }

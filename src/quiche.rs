@@ -119,7 +119,7 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
     }
 
     fn startup_exit_reason(&self) -> StartupExitReason {
-        match self.0.state().phase {
+        match self.0.phase() {
             Phase::Recovery => StartupExitReason::Loss,
             _ => StartupExitReason::PersistentQueue,
         }
@@ -148,7 +148,7 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
     }
 
     fn state_str(&self, _now: Instant) -> &'static str {
-        self.0.state().phase.as_str()
+        self.0.phase().as_str()
     }
 
     fn metrics(&self, sink: &mut dyn FnMut(&'static str, f64)) {

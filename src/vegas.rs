@@ -478,16 +478,20 @@ impl<S: SlowStart> Controller for Vegas<S> {
             .next_release_time(self.max_datagram_size_bytes)
     }
 
+    fn phase(&self) -> Phase {
+        if self.in_recovery() {
+            Phase::Recovery
+        } else if self.in_slow_start {
+            S::PHASE
+        } else {
+            Phase::CongestionAvoidance
+        }
+    }
+
     fn state(&self) -> State {
         let incr_and_status = self.slow_start.incr_and_status();
         State {
-            phase: if self.in_recovery() {
-                Phase::Recovery
-            } else if self.in_slow_start {
-                S::PHASE
-            } else {
-                Phase::CongestionAvoidance
-            },
+            phase: self.phase(),
             window_packets: self.window.packets(),
             ssthresh_bytes: self.ssthresh_packets.map(|packets| self.to_bytes(packets)),
             thresholds_packets: (self.options.alpha, self.options.beta),

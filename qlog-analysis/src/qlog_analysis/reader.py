@@ -249,7 +249,9 @@ class _Tables:
 
     def finish(self) -> tuple[list[pl.DataFrame], int]:
         """The tables in order of time, and the number of rows that were out of order."""
-        tables = [pl.concat(part, how="diagonal") for part in self._parts]
+        parts, self._parts = self._parts, []
+        # From the back, since the last of a list goes at once, and its parts are not needed again.
+        tables = [pl.concat(parts.pop(), how="diagonal") for _ in range(len(parts))][::-1]
         unordered = 0
         for number, table in enumerate(tables):
             time = table["time_ms"]
@@ -355,8 +357,13 @@ class _Reading:
         if self._start_ms is not None:
             tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
         sent, received, acks, metrics, states, losses, _, acked = tables
+        # Another name for the largest of them would keep its columns while they are filled.
+        del tables
         # What was translated is in the drafts' units already.
         pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
+        metrics.replace_column(
+            metrics.get_column_index("pacing_bps"), metrics["pacing_bps"] * pacing
+        )
         return Trace(
             path=path,
             header=self._header,
@@ -369,7 +376,7 @@ class _Reading:
             received=received,
             # What frames tell is told twice where both are logged.
             acks=acked if acks.is_empty() else acks,
-            metrics=_fill(metrics.with_columns(pl.col("pacing_bps") * pacing)),
+            metrics=_fill(metrics),
             states=states,
             losses=losses,
             records=self._records,
@@ -449,12 +456,17 @@ def _count_strays(lines: pl.Series) -> int:
 
 
 def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Metrics are logged as changes: fills them forward and removes what stands for "none"."""
-    filled = metrics.with_columns(pl.exclude("time_ms").forward_fill())
+    """Metrics are logged as changes: fills them forward and removes what stands for "none".
+
+    One column after the other, within the table: it is by far the largest.
+    """
+    for place, name in enumerate(metrics.columns):
+        if name != "time_ms":
+            metrics.replace_column(place, metrics[name].fill_null(strategy="forward"))
     # Until the first sample quiche logs its initial RTT of 333 ms, but no latest_rtt.
     sampled = pl.col("latest_rtt_ms").is_not_null()
     ssthresh = pl.col("ssthresh_bytes")
-    return filled.with_columns(
+    return metrics.with_columns(
         *(pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")),
         pl.when(ssthresh < NO_SSTHRESH).then(ssthresh).otherwise(math.nan).alias("ssthresh_bytes"),
     )

@@ -1,8 +1,9 @@
 """Reads qlog traces into one tidy table per kind of event.
 
-polars takes a file apart into records and sorts these by the name of their event; of the kinds
-that are used, msgspec decodes the fields that are used (see `events`). Traces of other programs are
-first brought into the form of today's drafts, event by event (see `dialects`), which is slower.
+Blocks of records that are as expected are decoded as they are (see `regular`). Others polars takes
+apart into records and sorts these by the name of their event; of the kinds that are used, msgspec
+decodes the fields that are used (see `events`). Traces of other programs are first brought into the
+form of today's drafts, event by event (see `dialects`), which is slower.
 """
 
 import gc

@@ -84,6 +84,12 @@ impl Agenda {
         }
     }
 
+    /// Events to come, arrivals of packets included.
+    pub(crate) fn pending(&self) -> usize {
+        let waiting = |lane: &VecDeque<_>| lane.len().saturating_sub(1);
+        self.heap.len() + self.under_way.iter().map(waiting).sum::<usize>()
+    }
+
     /// When the next event is.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.heap.peek().map(|entry| entry.moment.time)

@@ -1,15 +1,69 @@
-//! Stream data. All bodies that simulated applications send are zeros, so a
-//! buffer of them is only a length; HTTP/3 also writes headers.
+//! Stream data. The bodies that simulated applications send are zeros, so a
+//! buffer of them is only a length, or a pattern that shows where each byte
+//! belongs; HTTP/3 also writes headers.
 
+use crate::random;
 use quiche::{BufFactory, BufSplit};
+use rand::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The longest buffer, in bytes.
 pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
+
+/// The pattern repeats itself after that many bytes: a prime number, so that
+/// what is moved by datagrams or buffers looks different.
+const PATTERN_BYTES: usize = 65_521;
+
+/// The pattern, and so much more of it that a buffer can begin anywhere.
+static PATTERN: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
+    let mut pattern = vec![0; PATTERN_BYTES];
+    random::stream(0, 0).fill_bytes(&mut pattern);
+    pattern.extend_from_within(..);
+    pattern.into()
+});
+
+/// What the bodies of answers are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Zeros.
+    Zeros,
+    /// Random bytes that the receiver knows.
+    Pattern,
+}
+
+impl Content {
+    /// What stands at `offset` on `stream`: `length` bytes, or as many as a
+    /// buffer holds if that is less.
+    pub(crate) fn piece(self, stream: u64, offset: u64, length: u64) -> StreamData {
+        let zeros = StreamData::zeros(length);
+        match self {
+            Content::Zeros => zeros,
+            Content::Pattern => StreamData {
+                bytes: Some(Arc::clone(&PATTERN)),
+                start: ((offset + STREAM_SHIFT_BYTES * stream) % PATTERN_BYTES as u64) as usize,
+                length: zeros.length.min(PATTERN_BYTES),
+                ..StreamData::default()
+            },
+        }
+    }
+
+    /// Whether `bytes` are what stands at `offset` on `stream`.
+    pub(crate) fn is_at(self, stream: u64, offset: u64, bytes: &[u8]) -> bool {
+        let mut at = offset;
+        bytes.chunks(PATTERN_BYTES).all(|bytes| {
+            let piece = self.piece(stream, at, bytes.len() as u64);
+            at += bytes.len() as u64;
+            piece.as_ref() == bytes
+        })
+    }
+}
+
+/// The bodies of two streams begin at places of the pattern that are apart.
+const STREAM_SHIFT_BYTES: u64 = 7919;
 
 /// Bytes that an application hands to a stream.
 #[derive(Clone, Debug, Default)]
@@ -137,6 +191,22 @@ mod tests {
         let last = rest.split_at(2);
         let parts = [bytes.as_ref(), rest.as_ref(), last.as_ref()];
         assert_eq!(parts, [b"head".as_slice(), b"er", b"s"]);
+    }
+
+    #[test]
+    fn a_pattern_tells_offsets_and_streams_apart() {
+        for (offset, length) in [(0, 100), (65_520, 3000), (1 << 40, 65_521)] {
+            let mut piece = Content::Pattern.piece(4, offset, length);
+            assert_eq!(piece.length() as u64, length);
+            assert!(Content::Pattern.is_at(4, offset, piece.as_ref()));
+            assert!(!Content::Pattern.is_at(4, offset + 1, piece.as_ref()));
+            assert!(!Content::Pattern.is_at(8, offset, piece.as_ref()));
+            let rest = piece.split_at(40);
+            assert!(Content::Pattern.is_at(4, offset + 40, rest.as_ref()));
+        }
+        let whole = Content::Pattern.piece(0, 7, u64::MAX);
+        let longer = [whole.as_ref(), whole.as_ref()].concat();
+        assert!(Content::Pattern.is_at(0, 7, &longer), "it repeats itself");
     }
 
     #[test]

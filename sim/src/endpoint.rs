@@ -1,14 +1,14 @@
 //! One end of a connection, and the driver that moves it: it waits for release
-//! times, arms one timer, delays acknowledgements, and lets the application write
-//! and read.
+//! times, arms one timer, delays acknowledgements, moves to other addresses, and
+//! lets the application write and read.
 
 use crate::acks::{AckPolicy, PendingAcks};
 use crate::application::Application;
 use crate::buffers::StreamBuffers;
 use crate::clock::{Epoch, Time};
+use crate::moves::{Addresses, Itinerary, Move};
 use crate::packet::{Packet, Side};
 use quiche::h3;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A connection as the simulator drives it.
@@ -17,6 +17,10 @@ pub type Connection = quiche::Connection<StreamBuffers>;
 /// A datagram with that many bytes less than the largest has not been filled:
 /// quiche leaves a few bytes over when the rest would not hold a frame.
 const FILLING_SLACK_BYTES: usize = 40;
+
+/// A client that moves and waits for an answer sends something when it has heard
+/// nothing for so long.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// What a connection has just done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,14 +71,16 @@ pub(crate) fn failed_http3(operation: &'static str) -> impl Fn(h3::Error) -> Con
 pub(crate) struct Endpoint {
     pub(crate) connection: Connection,
     pub(crate) application: Application,
-    side: Side,
-    flow: usize,
-    local: SocketAddr,
-    peer: SocketAddr,
-    datagram_bytes: usize,
+    place: Place,
+    packets: Packets,
     acks: PendingAcks,
-    /// Packets allow marks.
-    ecn: bool,
+    /// A client's addresses.
+    itinerary: Itinerary,
+    /// When a client that moves last heard of its server, or asked whether it is
+    /// still there.
+    heard_at: Option<Time>,
+    /// Connection ids given to the peer after the first.
+    pub(crate) ids_issued: u16,
     /// Datagrams sent.
     sent: u64,
     /// The last datagram was not full, or there was none to send: the stream's
@@ -107,8 +113,18 @@ pub(crate) struct Woken {
 pub(crate) struct Place {
     pub(crate) flow: usize,
     pub(crate) side: Side,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
+    pub(crate) addresses: Addresses,
+}
+
+/// What an endpoint's datagrams are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packets {
+    /// The largest.
+    pub(crate) datagram_bytes: usize,
+    /// Whether it finds out by probes which are not too large.
+    pub(crate) discovers_mtu: bool,
+    /// They allow marks.
+    pub(crate) ecn: bool,
 }
 
 impl Endpoint {
@@ -116,20 +132,19 @@ impl Endpoint {
         connection: Connection,
         application: Application,
         place: Place,
-        datagram_bytes: usize,
+        packets: Packets,
         acks: AckPolicy,
-        ecn: bool,
+        itinerary: Itinerary,
     ) -> Endpoint {
         Endpoint {
             connection,
             application,
-            side: place.side,
-            flow: place.flow,
-            local: place.local,
-            peer: place.peer,
-            datagram_bytes,
+            place,
+            packets,
             acks: PendingAcks::new(acks),
-            ecn,
+            itinerary,
+            heard_at: None,
+            ids_issued: 0,
             sent: 0,
             hungry: true,
             release_at: None,
@@ -137,6 +152,65 @@ impl Endpoint {
             probing_since: None,
             woken_at: None,
             armed: None,
+        }
+    }
+
+    /// The number of its flow.
+    pub(crate) fn flow(&self) -> usize {
+        self.place.flow
+    }
+
+    /// Who sent `packet` to whom as this end sees it; nothing if it does not reach
+    /// the client, whose address has changed.
+    fn recv_info(&self, packet: &Packet) -> Option<quiche::RecvInfo> {
+        let Addresses { server, .. } = self.place.addresses;
+        let number = packet.client_address();
+        Some(match self.place.side {
+            Side::Client => quiche::RecvInfo {
+                from: server,
+                to: self.place.addresses.client(self.itinerary.inside(number)?),
+            },
+            Side::Server => quiche::RecvInfo {
+                from: self.place.addresses.client(number),
+                to: server,
+            },
+        })
+    }
+
+    /// The client's address of a packet that this end sends, as the network sees
+    /// it.
+    fn client_address(&self, info: &quiche::SendInfo) -> u16 {
+        let addresses = &self.place.addresses;
+        match self.place.side {
+            Side::Client => self.itinerary.outside(addresses.number(info.from)),
+            Side::Server => addresses.number(info.to),
+        }
+    }
+
+    /// Migrates if that is due. A client must not move before the handshake is
+    /// done, nor without spare connection ids (RFC 9000 §9, §9.5); it waits.
+    fn migrate(&mut self, now: Time) -> Result<(), ConnectionError> {
+        if !self.itinerary.is_due(Move::Migration, now) {
+            return Ok(());
+        }
+        let number = self.itinerary.next_number();
+        let local = self.place.addresses.client(number);
+        if !self.connection.is_established() {
+            self.itinerary.wait();
+            return Ok(());
+        }
+        match self.connection.migrate_source(local) {
+            Ok(_) => self.itinerary.make(),
+            Err(quiche::Error::OutOfIdentifiers) => self.itinerary.wait(),
+            Err(error) => return Err(failed("migrate_source()")(error)),
+        }
+        Ok(())
+    }
+
+    /// Has the NAT give the client another address if that is due.
+    fn rebind(&mut self, now: Time) {
+        if self.itinerary.is_due(Move::Rebinding, now) && self.connection.is_established() {
+            self.itinerary.make();
         }
     }
 
@@ -154,14 +228,13 @@ impl Endpoint {
             .payload()
             .first()
             .is_some_and(|first| first & 0x80 != 0);
-        let info = quiche::RecvInfo {
-            from: self.peer,
-            to: self.local,
+        let Some(info) = self.recv_info(packet) else {
+            return Ok(false);
         };
         if packet.is_corrupted() {
             // A server makes no connection for a first packet that it cannot read,
             // and quiche gives one up that has read nothing else.
-            if self.connection.stats().recv > 0 || self.side == Side::Client {
+            if self.connection.stats().recv > 0 || self.place.side == Side::Client {
                 let _unreadable = self.connection.recv(packet.payload_mut(), info);
             }
             return Ok(handshake || !self.connection.is_established());
@@ -171,6 +244,7 @@ impl Endpoint {
             Err(error) => return Err(failed("recv()")(error)),
         }
         watch(Action::Received, &self.connection);
+        self.heard_at = Some(now).filter(|_| self.itinerary.has_moves());
         self.probing_since = None;
         let acknowledge = self.acks.received(packet.sequence(), now);
         self.hungry |= self.application.read(&mut self.connection, now)?;
@@ -195,8 +269,13 @@ impl Endpoint {
             self.probing_since.get_or_insert(now);
             due = true;
         }
+        due |= is_due(self.itinerary.next());
+        if is_due(self.keep_alive_at()) {
+            self.heard_at = Some(now);
+            // Refused only when the connection is closed.
+            due |= self.connection.send_ack_eliciting().is_ok();
+        }
         if is_due(self.application.more_at(self.woken_at)) {
-            self.woken_at = Some(now);
             self.application.wake(now);
             self.hungry = true;
             due = true;
@@ -210,6 +289,14 @@ impl Endpoint {
             .map_or(Duration::ZERO, |since| now - since)
     }
 
+    /// When a client that moves asks whether its server is still there. What it
+    /// sent from its new address may have been lost, and then nobody else would
+    /// say where it is.
+    fn keep_alive_at(&self) -> Option<Time> {
+        let waits = self.application.is_waiting() && self.connection.is_established();
+        Some(self.heard_at.filter(|_| waits)? + KEEP_ALIVE)
+    }
+
     fn timeout(&self, epoch: Epoch) -> Option<Time> {
         self.connection
             .timeout_instant()
@@ -219,12 +306,20 @@ impl Endpoint {
     /// When [`wake`](Self::wake) wants to be called.
     pub(crate) fn deadline(&self, epoch: Epoch) -> Option<Time> {
         let more_at = self.application.more_at(self.woken_at);
+        let move_at = self.itinerary.next();
         // Acknowledgements, too, wait for the release time.
         let send_at = self.release_at.or(self.acks.deadline());
-        [self.timeout(epoch), send_at, more_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let keep_alive_at = self.keep_alive_at();
+        [
+            self.timeout(epoch),
+            send_at,
+            more_at,
+            move_at,
+            keep_alive_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Sends all that may be sent now, into `out`; `pool` holds packets for
@@ -237,7 +332,12 @@ impl Endpoint {
         out: &mut Vec<Packet>,
         watch: &mut Watch,
     ) -> Result<(), ConnectionError> {
+        self.migrate(now)?;
         self.release_at = None;
+        let full_bytes = match self.packets.discovers_mtu {
+            true => self.connection.max_send_udp_payload_size(),
+            false => self.packets.datagram_bytes,
+        };
         let mut looked_for_more = false;
         loop {
             if let Some(release) = self.next_release(now, epoch) {
@@ -250,15 +350,18 @@ impl Endpoint {
                 self.application.write(&mut self.connection, now)?;
             }
             let mut packet = pool.take();
-            let room = packet.room_for(self.datagram_bytes);
+            let room = packet.room_for(self.packets.datagram_bytes);
             match self.connection.send(room) {
-                Ok((length, _)) => {
+                Ok((length, info)) => {
                     watch(Action::Sent, &self.connection);
                     self.acks.sent();
-                    self.hungry = length + FILLING_SLACK_BYTES < self.datagram_bytes;
+                    self.hungry = length + FILLING_SLACK_BYTES < full_bytes;
                     packet.truncate(length);
-                    packet.readdress(self.flow, self.side.peer(), self.sent);
-                    if self.ecn {
+                    self.rebind(now);
+                    let client_address = self.client_address(&info);
+                    let Place { flow, side, .. } = self.place;
+                    packet.readdress(flow, side.peer(), client_address, self.sent);
+                    if self.packets.ecn {
                         packet.allow_marks();
                     }
                     self.sent += 1;

@@ -2,10 +2,12 @@
 
 use crate::acks::AckPolicy;
 use crate::application::{ALL_IS_DONE, Answer, Application, Client, Server};
+use crate::buffers::Content;
 use crate::conversation::Conversation;
-use crate::endpoint::{Action, Connection, Endpoint, Place};
+use crate::endpoint::{Action, Connection, ConnectionError, Endpoint, Packets, Place, failed};
 use crate::flow::{Flow, FlowReport, Observation, Observer};
 use crate::flow_meter::{FlowMeter, base_rtt};
+use crate::moves::{Addresses, Itinerary};
 use crate::packet::Side;
 use crate::settings::{ConfigError, Controller, Settings};
 use crate::time::Time;
@@ -94,6 +96,15 @@ impl Running {
         }
     }
 
+    /// Drops what was measured over time, and who was told of it.
+    pub(crate) fn forget(&mut self) {
+        self.meter = FlowMeter::new(None, self.flow.datagram_bytes);
+        self.flow.observer = None;
+        if let Stage::Closed(closed) = &mut self.stage {
+            closed.answers = Vec::new();
+        }
+    }
+
     /// Drops the connections; what they came to stays.
     pub(crate) fn close(&mut self) {
         if let Stage::Open(ends) = &mut self.stage {
@@ -109,6 +120,8 @@ pub(crate) struct Ends {
     client: Endpoint,
     server: Endpoint,
     started: Time,
+    /// The client moves, for which both sides need connection ids.
+    moves: bool,
 }
 
 impl Ends {
@@ -124,6 +137,24 @@ impl Ends {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
         }
+    }
+
+    /// Gives the peer of `side` as many connection ids as it takes, if the client
+    /// moves.
+    pub(crate) fn issue_connection_ids(&mut self, side: Side) -> Result<(), ConnectionError> {
+        if !self.moves || !self.get(side).connection.is_established() {
+            return Ok(());
+        }
+        let endpoint = self.get_mut(side);
+        while endpoint.connection.scids_left() > 0 {
+            endpoint.ids_issued = endpoint.ids_issued.wrapping_add(1);
+            let id = connection_id(side, endpoint.flow(), endpoint.ids_issued);
+            endpoint
+                .connection
+                .new_scid(&id, endpoint.ids_issued.into(), false)
+                .map_err(failed("new_scid()"))?;
+        }
+        Ok(())
     }
 
     fn client(&self) -> Option<&Client> {
@@ -153,7 +184,7 @@ impl Ends {
     fn report(&self) -> FlowReport {
         let connection = &self.server.connection;
         let stats = connection.stats();
-        let path = connection.path_stats().next();
+        let path = connection.path_stats().find(|path| path.active);
         FlowReport {
             packets_sent: stats.sent as u64,
             packets_lost: stats.lost as u64,
@@ -202,6 +233,11 @@ impl Ends {
     pub(crate) fn wrong_length(&self) -> Option<(u64, u64)> {
         self.client()?.wrong_length
     }
+
+    /// Where an answer first had a byte that the server did not send.
+    pub(crate) fn wrong_content(&self) -> Option<u64> {
+        self.client()?.wrong_content
+    }
 }
 
 /// Hands what an endpoint does on to the flow's observer.
@@ -233,6 +269,8 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         initial_window_packets: flow.initial_window_packets,
         hystart: flow.hystart,
         pacing: flow.pacing,
+        discovers_mtu: flow.discovers_mtu,
+        moves: !flow.moves.is_empty(),
         max_ack_delay,
         protocol,
     };
@@ -241,23 +279,25 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
     let mut server_config = settings(&flow.controller, server_acks.max_delay).config()?;
 
     let (client_id, server_id) = (
-        connection_id(Side::Client, number),
-        connection_id(Side::Server, number),
+        connection_id(Side::Client, number, 0),
+        connection_id(Side::Server, number, 0),
     );
-    let (client_address, server_address) =
-        (address(Side::Client, number), address(Side::Server, number));
+    let addresses = Addresses {
+        client: address(Side::Client, number),
+        server: address(Side::Server, number),
+    };
     let mut client: Connection = quiche::connect_with_buffer_factory(
         None,
         &client_id,
-        client_address,
-        server_address,
+        addresses.client,
+        addresses.server,
         &mut client_config,
     )?;
     let mut server: Connection = quiche::accept_with_buf_factory(
         &server_id,
         None,
-        server_address,
-        client_address,
+        addresses.server,
+        addresses.client,
         &mut server_config,
     )?;
     for (connection, qlog, side) in [
@@ -274,47 +314,65 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
     }
     let requests = Rc::default();
     let stop = flow.stop.map(Time::from);
-    let client_application = Client::new(conversation, Rc::clone(&requests), stop, flow.closes);
+    let content = match flow.checks_content {
+        true => Content::Pattern,
+        false => Content::Zeros,
+    };
+    let client_application = Client::new(
+        conversation,
+        Rc::clone(&requests),
+        stop,
+        flow.closes,
+        content,
+    );
     let server_application = Server::new(
         requests,
         protocol,
         stop,
         flow.send_buffer_bytes,
         stream_bytes_per_packet(flow.datagram_bytes),
+        content,
     );
-    let place = |side, local, peer| Place {
+    let place = |side| Place {
         flow: number,
         side,
-        local,
-        peer,
+        addresses,
+    };
+    let packets = Packets {
+        datagram_bytes: flow.datagram_bytes,
+        discovers_mtu: flow.discovers_mtu,
+        ecn: flow.ecn,
     };
     Ok(Ends {
         client: Endpoint::new(
             client,
             Application::Client(client_application),
-            place(Side::Client, client_address, server_address),
-            flow.datagram_bytes,
+            place(Side::Client),
+            packets,
             flow.acks,
-            flow.ecn,
+            Itinerary::new(&flow.moves),
         ),
         server: Endpoint::new(
             server,
             Application::Server(server_application),
-            place(Side::Server, server_address, client_address),
-            flow.datagram_bytes,
+            place(Side::Server),
+            packets,
             server_acks,
-            flow.ecn,
+            Itinerary::new(&[]),
         ),
         started: now,
+        moves: !flow.moves.is_empty(),
     })
 }
 
-/// An identifier that names side and flow, so that no entropy decides it.
-fn connection_id(side: Side, number: usize) -> ConnectionId<'static> {
+/// An identifier that names side and flow, so that no entropy decides it; `serial`
+/// tells those of one connection apart.
+fn connection_id(side: Side, number: usize, serial: u16) -> ConnectionId<'static> {
     let mut id = match side {
         Side::Client => *b"client\0\0\0\0\0\0\0\0\0\0",
         Side::Server => *b"server\0\0\0\0\0\0\0\0\0\0",
     };
+    id[6..8].copy_from_slice(&serial.to_be_bytes());
     id[8..].copy_from_slice(&(number as u64).to_be_bytes());
     ConnectionId::from_vec(id.to_vec())
 }

@@ -188,6 +188,33 @@ impl Simulation {
         self.events
     }
 
+    /// Events that are to come.
+    #[must_use]
+    pub fn pending_events(&self) -> usize {
+        self.agenda.pending()
+    }
+
+    /// Flows that have been added.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether a flow has finished, closed its connection and let go of it.
+    #[must_use]
+    pub fn has_closed(&self, flow: usize) -> bool {
+        let stage = self.flows.get(flow).map(|flow| &flow.stage);
+        matches!(stage, Some(Stage::Closed(_)))
+    }
+
+    /// Forgets all about a flow that has closed but its report, which it returns.
+    pub fn forget(&mut self, flow: usize) -> Option<FlowReport> {
+        let closed = self.has_closed(flow);
+        let flow = self.flows.get_mut(flow).filter(|_| closed)?;
+        flow.forget();
+        Some(flow.report())
+    }
+
     /// A link and its meter.
     #[must_use]
     pub fn link(&self, link: LinkId) -> Option<&Link> {
@@ -484,6 +511,8 @@ impl Simulation {
         };
         let mut outgoing = std::mem::take(&mut self.outgoing);
         let (pool, observer) = (&mut self.pool, &mut running.flow.observer);
+        ends.issue_connection_ids(side)
+            .map_err(failed(number, side, now))?;
         ends.get_mut(side)
             .transmit(
                 now,
@@ -529,6 +558,9 @@ impl Simulation {
                 time: self.now,
                 reason,
             });
+        }
+        if let Some(offset) = ends.wrong_content() {
+            return Err(SimulationError::WrongContent { flow, offset });
         }
         match ends.wrong_length() {
             None => Ok(()),

@@ -77,6 +77,16 @@ pub enum SimulationError {
         /// Bytes received.
         received: u64,
     },
+    /// The client read something else than the server sent.
+    #[error(
+        "flow {flow}: what the client read at byte {offset} or after it is not what the server sent"
+    )]
+    WrongContent {
+        /// The flow.
+        flow: usize,
+        /// Where in the answer what was read begins.
+        offset: u64,
+    },
     /// Nothing will ever happen again, but a flow has not ended.
     #[error(
         "no progress: at {time} nothing is under way and no timer is set, but flow {flow} has not ended"

@@ -3,6 +3,7 @@
 use crate::acks::AckPolicy;
 use crate::conversation::Conversation;
 use crate::endpoint::{Action, Connection};
+use crate::moves::Move;
 use crate::packet::Side;
 use crate::player::Player;
 use crate::settings::Controller;
@@ -32,6 +33,15 @@ pub struct Flow {
     /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where
     /// they are made; quiche 0.30 does not react to them.
     pub ecn: bool,
+    /// Whether both sides look for larger datagrams than 1200 bytes, up to
+    /// `datagram_bytes`, by probes (RFC 8899); otherwise they take that for granted.
+    pub discovers_mtu: bool,
+    /// When the client gets another address. A client that does sends something
+    /// when it has heard nothing for 15 s.
+    pub moves: Vec<(Duration, Move)>,
+    /// Whether answers have a content that the client holds what it reads against;
+    /// otherwise they are zeros. Not over HTTP/3.
+    pub checks_content: bool,
     /// What client and server say to each other.
     pub conversation: Conversation,
     /// When the conversation is cut off: no more requests, and the answers under
@@ -70,6 +80,9 @@ impl Flow {
             pacing: true,
             acks: AckPolicy::EVERY_PACKET,
             ecn: false,
+            discovers_mtu: false,
+            moves: Vec::new(),
+            checks_content: false,
             conversation: Conversation::answer(Box::new(Bulk::Endless)),
             stop: None,
             send_buffer_bytes: None,

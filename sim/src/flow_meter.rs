@@ -140,7 +140,7 @@ pub(crate) fn base_rtt(connection: &Connection) -> Option<Duration> {
     }
     match base_rtt_ms {
         Some(milliseconds) => Duration::try_from_secs_f64(milliseconds / 1e3).ok(),
-        None => connection.path_stats().next()?.min_rtt,
+        None => connection.path_stats().find(|path| path.active)?.min_rtt,
     }
 }
 
@@ -192,7 +192,7 @@ impl FlowMeter {
         }
         if sample {
             self.sampled_at = Some(now);
-            if let Some(stats) = connection.path_stats().next() {
+            if let Some(stats) = connection.path_stats().find(|path| path.active) {
                 // Before the first sample this is only a guess.
                 if stats.min_rtt.is_some() {
                     self.smoothed_rtt.record(now, stats.rtt.as_secs_f64());

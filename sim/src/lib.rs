@@ -93,6 +93,8 @@ pub mod lab;
 pub mod link;
 #[cfg(feature = "network")]
 pub mod meter;
+#[cfg(feature = "engine")]
+mod moves;
 #[cfg(feature = "network")]
 pub mod packet;
 #[cfg(feature = "engine")]
@@ -107,6 +109,8 @@ pub mod rate_course;
 pub mod run;
 #[cfg(feature = "engine")]
 mod settings;
+#[cfg(feature = "engine")]
+pub mod soak;
 #[cfg(feature = "network")]
 pub mod time;
 #[cfg(feature = "engine")]
@@ -132,6 +136,7 @@ pub use {
     error::SimulationError,
     flow::{Flow, FlowReport, Observation, Observer},
     isolation::{SelfCheckError, isolated, self_check},
+    moves::Move,
     player::Player,
     settings::{ConfigError, Controller},
     topology::{Dumbbell, DumbbellTopology},

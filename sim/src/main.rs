@@ -5,10 +5,12 @@ mod progress;
 use clap::{Args, Parser, Subcommand};
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::run::{Plan, RunError};
+use gallop_sim::soak::{self, Soak};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
@@ -31,6 +33,15 @@ writes, for every experiment,
   DIR/NAME/experiment.json    what was run
   DIR/NAME/failures.json      runs that failed, if any; the command then exits with 1
   DIR/NAME/journal.ndjson     finished runs; a sweep that was interrupted goes on from there";
+
+const SOAK_EXAMPLE: &str = "\
+Example:
+  gallop-sim soak --hours 24 --seed 7
+
+lets flows of many kinds come and go over a path whose rate and delay change, that fails and loses
+for a while, under our controllers and those they are compared with. Exits with 1 at the first thing
+that does not hold: the bytes that were sent, bounds of windows, figures and release times, progress,
+and that nothing is left of flows that have gone.";
 
 const CHECK_EXAMPLE: &str = "\
 Example:
@@ -61,6 +72,9 @@ enum Command {
     /// Run all points of experiments under all their seeds
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArguments),
+    /// Let flows come and go for simulated hours, and check what must hold
+    #[command(after_help = SOAK_EXAMPLE)]
+    Soak(SoakArguments),
     /// Check experiments without running them
     #[command(after_help = CHECK_EXAMPLE)]
     Check {
@@ -96,6 +110,33 @@ struct SweepArguments {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+struct SoakArguments {
+    /// Simulated hours in which flows come; those that are left then finish
+    #[arg(long, value_name = "H", default_value_t = 24.0, value_parser = hours)]
+    hours: f64,
+    /// Determines everything
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print what it has come to as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a number of hours.
+fn hours(text: &str) -> Result<f64, String> {
+    let hours: f64 = text
+        .parse()
+        .map_err(|_| "it is not a number of hours".to_owned())?;
+    match (0.0..=MOST_HOURS).contains(&hours) {
+        true => Ok(hours),
+        false => Err(format!("it is not from 0 to {MOST_HOURS}")),
+    }
+}
+
+/// The longest soak: ten years.
+const MOST_HOURS: f64 = 87_600.0;
+
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
@@ -104,6 +145,7 @@ fn main() -> ExitCode {
             threads,
         } => run(&comparison, threads).map_err(|error| error.to_string()),
         Command::Sweep(arguments) => sweep(&arguments),
+        Command::Soak(arguments) => soak(&arguments),
         Command::Check { experiments } => check(&experiments),
     };
     match result {
@@ -163,6 +205,51 @@ fn sweep(arguments: &SweepArguments) -> Result<(), String> {
         0 => Ok(()),
         _ => Err(format!("{failed} runs failed")),
     }
+}
+
+fn soak(arguments: &SoakArguments) -> Result<(), String> {
+    let soak = Soak::new(soak::Options {
+        duration: Duration::from_secs_f64(3600.0 * arguments.hours),
+        seed: arguments.seed,
+    });
+    let summary = progress::of_soak(&soak, || soak.execute());
+    let summary = summary.map_err(|error| format!("soak, seed {}: {error}", arguments.seed))?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
+        println!("{text}");
+        return Ok(());
+    }
+    println!(
+        "{:28} {:>8} {:>10} {:>10} {:>8} {:>8}",
+        "controller", "flows", "MB", "packets", "lost", "timeouts"
+    );
+    for (controller, tally) in &summary.controllers {
+        println!(
+            "{controller:28} {:8} {:10} {:10} {:8} {:8}",
+            tally.flows,
+            tally.received_bytes / 1_000_000,
+            tally.packets_sent,
+            tally.packets_lost,
+            tally.timeouts
+        );
+    }
+    println!(
+        "{:.1} simulated hours, {} events, {} checks, all held; at most {} connections and {} pending events at a time",
+        summary.simulated_s / 3600.0,
+        summary.events,
+        summary.checks,
+        summary.most_open,
+        summary.most_pending
+    );
+    let memory = (summary.resident_bytes_early, summary.resident_bytes_late);
+    if let (Some(early), Some(late)) = memory {
+        println!(
+            "memory of the process: {} MB after a tenth, {} MB at the end",
+            early / 1_000_000,
+            late / 1_000_000
+        );
+    }
+    Ok(())
 }
 
 fn check(files: &[PathBuf]) -> Result<(), String> {

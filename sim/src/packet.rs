@@ -50,6 +50,8 @@ struct Datagram {
     /// Links of its route that it has left behind.
     hop: usize,
     sequence: u64,
+    /// Which of the client's addresses it comes from or goes to.
+    client_address: u16,
     ecn: Ecn,
     corrupted: bool,
     /// Bytes on the wire beside the payload.
@@ -69,6 +71,7 @@ impl Packet {
             to,
             hop: 0,
             sequence,
+            client_address: 0,
             ecn: Ecn::NotCapable,
             corrupted: false,
             overhead: WIRE_OVERHEAD_BYTES,
@@ -88,11 +91,12 @@ impl Packet {
 
     /// Makes this packet the one that [`new`](Packet::new) would, with the
     /// payload it has.
-    pub(crate) fn readdress(&mut self, flow: usize, to: Side, sequence: u64) {
+    pub(crate) fn readdress(&mut self, flow: usize, to: Side, client_address: u16, sequence: u64) {
         self.0.flow = flow;
         self.0.to = to;
         self.0.hop = 0;
         self.0.sequence = sequence;
+        self.0.client_address = client_address;
         self.0.ecn = Ecn::NotCapable;
         self.0.corrupted = false;
     }
@@ -157,6 +161,11 @@ impl Packet {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.0.sequence
+    }
+
+    /// Which of the client's addresses it comes from or goes to, by its number.
+    pub(crate) fn client_address(&self) -> u16 {
+        self.0.client_address
     }
 
     /// How many links of its route it has left behind.

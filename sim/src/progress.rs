@@ -2,6 +2,7 @@
 
 use gallop_sim::lab::{Progress, Sweep};
 use gallop_sim::run::{Job, Plan};
+use gallop_sim::soak::Soak;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::panic::resume_unwind;
@@ -101,6 +102,46 @@ pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) 
                 bar.abandon_with_message(state(progress, start.elapsed()));
             }
             false => eprintln!("{}", state(progress, start.elapsed())),
+        }
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Does `work` on a long run and shows how far it is.
+pub(crate) fn of_soak<T: Send>(soak: &Soak, work: impl FnOnce() -> T + Send) -> T {
+    let start = Instant::now();
+    let terminal = stderr().is_terminal();
+    let bar = match terminal {
+        true => ProgressBar::new(milliseconds(soak.duration())),
+        false => ProgressBar::hidden(),
+    };
+    bar.set_style(
+        ProgressStyle::with_template(SWEEP_TEMPLATE)
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        let mut printed = start;
+        let state = || {
+            let hours = soak.simulated().as_secs_f64() / 3600.0;
+            let took = clock(start.elapsed().as_secs_f64());
+            format!(
+                "{hours:.1} simulated hours, {} flows in {took}",
+                soak.flows()
+            )
+        };
+        while !worker.is_finished() {
+            thread::sleep(DRAW_EVERY);
+            bar.set_position(milliseconds(soak.simulated()));
+            bar.set_message(state());
+            if !terminal && printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                eprintln!("{}", state());
+            }
+        }
+        match terminal {
+            true => bar.abandon_with_message(state()),
+            false => eprintln!("{}", state()),
         }
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })

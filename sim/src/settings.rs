@@ -52,12 +52,18 @@ pub(crate) struct Settings<'a> {
     pub(crate) initial_window_packets: usize,
     pub(crate) hystart: bool,
     pub(crate) pacing: bool,
+    pub(crate) discovers_mtu: bool,
+    pub(crate) moves: bool,
     pub(crate) max_ack_delay: Duration,
     pub(crate) protocol: Protocol,
 }
 
 /// Flow control that never limits.
 const WIDE_WINDOW_BYTES: u64 = 1 << 50;
+
+/// Connection ids of a client that moves and of its server: those of the old and
+/// the new address, and spare ones (RFC 9000 §9.5).
+const CONNECTION_IDS_OF_A_MOVER: u64 = 4;
 
 /// Exchanges that can be under way at once; more wait.
 const MAX_STREAMS: u64 = 60;
@@ -79,8 +85,7 @@ pub enum ConfigError {
 impl Settings<'_> {
     /// quiche's configuration: as shipped but for grease (off, so that packets
     /// carry nothing the comparison does not need), flow control (wide), the
-    /// idle timeout (none), Path MTU discovery (off, as quiche has it) and the
-    /// settings of the flow.
+    /// idle timeout (none) and the settings of the flow.
     pub(crate) fn config(&self) -> Result<quiche::Config, ConfigError> {
         let mut config =
             quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls::context()?)?;
@@ -90,7 +95,10 @@ impl Settings<'_> {
         })?;
         config.verify_peer(false);
         config.grease(false);
-        config.discover_pmtu(false);
+        config.discover_pmtu(self.discovers_mtu);
+        if self.moves {
+            config.set_active_connection_id_limit(CONNECTION_IDS_OF_A_MOVER);
+        }
         config.set_max_idle_timeout(0);
         config.set_max_send_udp_payload_size(self.datagram_bytes);
         config.set_max_recv_udp_payload_size(self.datagram_bytes);

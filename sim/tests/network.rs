@@ -192,6 +192,18 @@ fn what_makes_no_sense_is_refused_by_its_place() {
         ),
         (
             DUMBBELL,
+            "reverse.impaired-during = { from = \"2s\", to = \"2s\" }",
+            &dumbbell,
+            "dumbbell.reverse.impaired-during.to: 2s is not after its start, 2s",
+        ),
+        (
+            DUMBBELL,
+            "bundle = \"0s\"",
+            &dumbbell,
+            "dumbbell.bundle: it is 0; it must be positive",
+        ),
+        (
+            DUMBBELL,
             "trace = \"lte.mahimahi\"",
             &dumbbell,
             "dumbbell.rate: the link has a trace, which says the rate",
@@ -423,6 +435,15 @@ fn every_impairment_happens_and_does_no_harm_beyond_itself() {
         ("jitter = \"4ms\"", None),
         ("jitter = { max = \"2ms\", in-order = false }", None),
         ("corrupt = 0.01", None),
+        ("reverse.bundle = \"20ms\"", None),
+        (
+            "loss = 1\nimpaired-during = { from = \"5s\", to = \"5.2s\" }",
+            Some("impaired"),
+        ),
+        (
+            "mtu = 600\nimpaired-during = { from = \"5s\", to = \"5.2s\" }",
+            Some("impaired"),
+        ),
         (
             "corrupt = 0.01\nreverse.corrupt = 0.05\nreverse.duplicate = 0.1",
             None,

@@ -2,7 +2,7 @@
 
 use super::Requests;
 use super::http3::Http3;
-use crate::buffers::StreamData;
+use crate::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
 use crate::conversation::{Conversation, Exchange, Pace};
 use crate::endpoint::{Connection, ConnectionError, failed};
 use crate::experiment::traffic::Protocol;
@@ -37,6 +37,11 @@ pub(crate) struct Client {
     /// An answer that ended at another length than it should have: the length
     /// it should have had, and the one it has.
     pub(crate) wrong_length: Option<(u64, u64)>,
+    /// Where in an answer there was first a byte that is not the server's.
+    pub(crate) wrong_content: Option<u64>,
+    content: Content,
+    /// What is read to be looked at.
+    scratch: Vec<u8>,
 }
 
 /// An exchange under way.
@@ -65,6 +70,7 @@ impl Client {
         requests: Requests,
         stop: Option<Time>,
         closes: bool,
+        content: Content,
     ) -> Client {
         Client {
             http3: (conversation.protocol == Protocol::Http3).then(Http3::default),
@@ -81,6 +87,9 @@ impl Client {
             answers: Vec::new(),
             finished: None,
             wrong_length: None,
+            wrong_content: None,
+            content,
+            scratch: Vec::new(),
         }
     }
 
@@ -200,13 +209,17 @@ impl Client {
             let mut next = 0;
             while let Some((&stream, _)) = self.open.range(next..).next() {
                 next = stream + 1;
-                match connection.stream_discard(stream, usize::MAX) {
+                let read = match self.content {
+                    Content::Zeros => connection.stream_discard(stream, usize::MAX),
+                    Content::Pattern => self.read_and_compare(connection, stream),
+                };
+                match read {
                     Ok((bytes, end)) => {
                         ended |= end;
                         self.take(stream, bytes as u64, end, now);
                     }
                     Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
-                    Err(error) => return Err(failed("stream_discard()")(error)),
+                    Err(error) => return Err(failed("reading an answer")(error)),
                 }
             }
         }
@@ -214,6 +227,34 @@ impl Client {
             self.check_finished(now);
         }
         Ok(ended)
+    }
+
+    /// Reads all of `stream` that is there, and holds it against what the server
+    /// sent.
+    fn read_and_compare(
+        &mut self,
+        connection: &mut Connection,
+        stream: u64,
+    ) -> quiche::Result<(usize, bool)> {
+        let start = self.open.get(&stream).map_or(0, |open| open.received);
+        self.scratch.resize(MAX_BUFFER_BYTES, 0);
+        let mut read = 0;
+        loop {
+            match connection.stream_recv(stream, &mut self.scratch) {
+                Ok((bytes, end)) => {
+                    let offset = start + read as u64;
+                    if !self.content.is_at(stream, offset, &self.scratch[..bytes]) {
+                        self.wrong_content.get_or_insert(offset);
+                    }
+                    read += bytes;
+                    if end {
+                        return Ok((read, true));
+                    }
+                }
+                Err(quiche::Error::Done) if read > 0 => return Ok((read, false)),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Takes `bytes` of the answer on `stream`.

@@ -70,6 +70,14 @@ impl Application {
         }
     }
 
+    /// Whether it is a client that has not read all answers.
+    pub(crate) fn is_waiting(&self) -> bool {
+        match self {
+            Application::Client(client) => client.finished.is_none(),
+            Application::Server(_) => false,
+        }
+    }
+
     /// It is woken because there is something to write at `now`.
     pub(crate) fn wake(&mut self, now: Time) {
         match self {

@@ -2,7 +2,7 @@
 
 use super::Requests;
 use super::http3::Http3;
-use crate::buffers::{SendBuffer, StreamData};
+use crate::buffers::{Content, SendBuffer};
 use crate::endpoint::{Connection, ConnectionError, failed};
 use crate::experiment::traffic::Protocol;
 use crate::time::Time;
@@ -17,6 +17,7 @@ pub(crate) struct Server {
     /// When all answers are cut off.
     stop: Option<Time>,
     buffer: Option<Buffer>,
+    content: Content,
     /// Answers under way. The first of them writes first.
     services: Vec<Service>,
 }
@@ -53,6 +54,7 @@ impl Server {
         stop: Option<Time>,
         limit: Option<u64>,
         piece_bytes: u64,
+        content: Content,
     ) -> Server {
         Server {
             requests,
@@ -63,6 +65,7 @@ impl Server {
                 buffer: SendBuffer::new(limit),
                 piece_bytes: piece_bytes.min(limit),
             }),
+            content,
             services: Vec::new(),
         }
     }
@@ -135,6 +138,7 @@ impl Server {
                 connection,
                 self.http3.as_mut(),
                 self.buffer.as_ref(),
+                self.content,
                 stopped,
                 now,
             )?;
@@ -154,6 +158,7 @@ impl Service {
         connection: &mut Connection,
         mut http3: Option<&mut Http3>,
         buffer: Option<&Buffer>,
+        content: Content,
         stopped: bool,
         now: Time,
     ) -> Result<(), ConnectionError> {
@@ -175,15 +180,16 @@ impl Service {
             if ready == 0 && !all {
                 break;
             }
+            let take = |length| content.piece(self.stream, self.written, length);
             let piece = match buffer {
                 Some(buffer) => {
                     let piece = ready.min(buffer.piece_bytes);
                     if buffer.buffer.room() < piece {
                         break;
                     }
-                    buffer.buffer.hold(StreamData::zeros(piece))
+                    buffer.buffer.hold(take(piece))
                 }
-                None => StreamData::zeros(ready),
+                None => take(ready),
             };
             let length = piece.length();
             let last = all && length as u64 == ready;

@@ -104,6 +104,12 @@ pub(super) struct FlowSpec {
     send_buffer: Option<Size>,
     #[serde(default)]
     ecn: bool,
+    #[serde(default)]
+    discover_mtu: bool,
+    #[serde(default)]
+    migrations: Vec<Span>,
+    #[serde(default)]
+    rebindings: Vec<Span>,
 }
 
 fn one_flow() -> NonZeroUsize {
@@ -134,6 +140,9 @@ impl FlowSpec {
             traffic: self.traffic.clone(),
             send_buffer: self.send_buffer,
             ecn: self.ecn,
+            discovers_mtu: self.discover_mtu,
+            migrations: self.migrations.iter().map(|at| at.duration()).collect(),
+            rebindings: self.rebindings.iter().map(|at| at.duration()).collect(),
         }
     }
 }

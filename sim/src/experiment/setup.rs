@@ -73,6 +73,12 @@ pub struct FlowSetup {
     pub send_buffer: Option<Size>,
     /// Whether its packets allow congestion marks.
     pub ecn: bool,
+    /// Whether it looks for larger datagrams by probes.
+    pub discovers_mtu: bool,
+    /// When the receiver moves to another address.
+    pub migrations: Vec<Duration>,
+    /// When a NAT gives the receiver another address.
+    pub rebindings: Vec<Duration>,
 }
 
 impl Setup {

@@ -1,4 +1,4 @@
-//! Delay per packet: reordering and jitter.
+//! Delay per packet: reordering, jitter and bundling.
 
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
@@ -75,5 +75,34 @@ impl Impairment for Jittering {
             self.last = release;
         }
         Fate::Hold(release - now)
+    }
+}
+
+/// Holds packets until the next of evenly spaced times, at which all that wait
+/// go on together: how acknowledgements are compressed by a medium that a host
+/// may use at times only, such as Wi-Fi, cable and mobile networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bundling {
+    every_ns: u64,
+}
+
+impl Bundling {
+    /// Lets packets go on at multiples of `every`, at least a nanosecond, counted
+    /// from the start of the simulation.
+    #[must_use]
+    pub fn new(every: Duration) -> Bundling {
+        Bundling {
+            every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1),
+        }
+    }
+}
+
+impl Impairment for Bundling {
+    fn decide(&mut self, _packet: &mut Packet, now: Time) -> Fate {
+        let since_last_ns = now.as_nanos() % self.every_ns;
+        match since_last_ns {
+            0 => Fate::Pass,
+            since => Fate::Hold(Duration::from_nanos(self.every_ns - since)),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Loss: at random, in bursts, of given packets, and for a while.
+//! Loss: at random, in bursts, of given packets, of large ones, and for a while.
 
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
@@ -151,6 +151,30 @@ impl Outage {
 impl Impairment for Outage {
     fn decide(&mut self, _packet: &mut Packet, now: Time) -> Fate {
         match (self.from..self.to).contains(&now) {
+            true => Fate::Lose,
+            false => Fate::Pass,
+        }
+    }
+}
+
+/// Loses every packet that is too large, without a word: a path MTU black hole
+/// (RFC 8899 §1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeLimit {
+    mtu_bytes: u64,
+}
+
+impl SizeLimit {
+    /// Loses packets of more than `mtu_bytes`, IP and UDP headers included.
+    #[must_use]
+    pub fn new(mtu_bytes: u64) -> SizeLimit {
+        SizeLimit { mtu_bytes }
+    }
+}
+
+impl Impairment for SizeLimit {
+    fn decide(&mut self, packet: &mut Packet, _now: Time) -> Fate {
+        match packet.wire_bytes() > self.mtu_bytes {
             true => Fate::Lose,
             false => Fate::Pass,
         }

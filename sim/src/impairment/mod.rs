@@ -3,10 +3,12 @@
 mod alteration;
 mod delay;
 mod loss;
+mod while_it_lasts;
 
 pub use alteration::{Corruption, Duplication};
-pub use delay::{Jittering, Reordering};
-pub use loss::{GilbertElliott, GivenLoss, Outage, RandomLoss};
+pub use delay::{Bundling, Jittering, Reordering};
+pub use loss::{GilbertElliott, GivenLoss, Outage, RandomLoss, SizeLimit};
+pub use while_it_lasts::WhileItLasts;
 
 use crate::packet::Packet;
 use crate::time::Time;
@@ -168,6 +170,35 @@ mod tests {
             });
             assert!(least < max / 100 && max * 99 / 100 < most && most <= max);
         }
+    }
+
+    #[test]
+    fn bundles_go_on_together() {
+        let fates = fates(&mut Bundling::new(Duration::from_millis(4)), 10);
+        let held = |ms| Fate::Hold(Duration::from_millis(ms));
+        let cycle = [Fate::Pass, held(3), held(2), held(1)];
+        assert!(fates.iter().eq(cycle.iter().cycle().take(10)), "{fates:?}");
+    }
+
+    #[test]
+    fn what_is_larger_than_the_mtu_is_lost() {
+        // 100 bytes of payload, and the headers of IP and UDP.
+        for (mtu_bytes, fate) in [(127, Fate::Lose), (128, Fate::Pass)] {
+            assert_eq!(fates(&mut SizeLimit::new(mtu_bytes), 3), [fate; 3]);
+        }
+    }
+
+    #[test]
+    fn an_impairment_that_passes_has_sharp_ends() {
+        let ms = Duration::from_millis;
+        let given = Box::new(GivenLoss::new(vec![0, 2]));
+        let mut passing = WhileItLasts::new(ms(10), ms(20), given);
+        let fates = fates(&mut passing, 30);
+        let lost: Vec<_> = (0..30).filter(|&n| fates[n] == Fate::Lose).collect();
+        assert_eq!(lost, [10, 12], "it counts what arrives while it lasts");
+        let all = Box::new(SizeLimit::new(0));
+        let fates = self::fates(&mut WhileItLasts::new(ms(10), ms(20), all), 30);
+        assert_eq!(count(&fates, Fate::Lose), 10);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::experiment::network::PathFacts;
 use crate::experiment::{FlowSetup, Setup};
 use crate::flow::Flow;
 use crate::measure::Measure;
+use crate::moves::Move;
 use crate::random::{self, Random, START_PARTS};
 use crate::settings::Controller;
 use crate::traffic::Period;
@@ -77,6 +78,16 @@ impl Setup {
 }
 
 impl FlowSetup {
+    /// The receiver's changes of address.
+    fn moves(&self) -> Vec<(Duration, Move)> {
+        let of = |times: &[Duration], kind| times.iter().map(move |&at| (at, kind)).collect();
+        let all: [Vec<_>; 2] = [
+            of(&self.migrations, Move::Migration),
+            of(&self.rebindings, Move::Rebinding),
+        ];
+        all.concat()
+    }
+
     /// The connections of one member that starts at `start`.
     fn connections(&self, setup: &Setup, start: Duration, random: &mut Random) -> Vec<Flow> {
         let packet_bytes = stream_bytes_per_packet(setup.datagram_bytes);
@@ -93,6 +104,8 @@ impl FlowSetup {
                 max_delay: setup.max_ack_delay,
             },
             ecn: self.ecn,
+            discovers_mtu: self.discovers_mtu,
+            moves: self.moves(),
             send_buffer_bytes: self.send_buffer.map(|size| size.bytes(packet_bytes)),
             ..Flow::new(Controller::named(&self.cc))
         };

@@ -11,12 +11,13 @@ fn uniform(random: &mut Random) -> f64 {
     1.0 - random.random::<f64>()
 }
 
-pub(super) fn exponential(random: &mut Random, mean: f64) -> f64 {
+/// Of the mean `mean`.
+pub(crate) fn exponential(random: &mut Random, mean: f64) -> f64 {
     -mean * uniform(random).ln()
 }
 
 /// Of the mean `mean`, which exists if `shape` is above 1.
-fn pareto(random: &mut Random, mean: f64, shape: f64) -> f64 {
+pub(crate) fn pareto(random: &mut Random, mean: f64, shape: f64) -> f64 {
     let least = mean * (shape - 1.0) / shape;
     least / uniform(random).powf(1.0 / shape)
 }

@@ -6,6 +6,8 @@ mod tcplib;
 
 pub use plan::Period;
 
+pub(crate) use draw::{exponential, pareto};
+
 use std::fmt::Debug;
 use std::time::Duration;
 

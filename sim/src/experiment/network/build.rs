@@ -4,8 +4,8 @@ use super::{Conditions, DUMBBELL_LINKS, DumbbellSpec, FlowDirection, FlowPlace, 
 use super::{LossSpec, Network, QueueSpec, ReverseSpec};
 use crate::graph::{Graph, Step};
 use crate::impairment::{
-    Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering, NotAProbability,
-    Outage, RandomLoss, Reordering,
+    Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
+    NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, WhileItLasts,
 };
 use crate::invalid::Invalid;
 use crate::link::{Jitter, Link};
@@ -438,36 +438,50 @@ fn impairments(
         let outage = Outage::new(outage.from.duration(), outage.to.duration());
         all.push(Box::new(outage));
     }
+    let mut add = |impairment: Box<dyn Impairment>| {
+        all.push(match conditions.impaired_during {
+            None => impairment,
+            Some(period) => {
+                let (from, to) = (period.from.duration(), period.to.duration());
+                Box::new(WhileItLasts::new(from, to, impairment))
+            }
+        });
+    };
     match conditions.loss {
         None => {}
-        Some(LossSpec::Uniform(loss)) => all.push(Box::new(RandomLoss::new(*loss, random.next())?)),
-        Some(LossSpec::GilbertElliott(spec)) => all.push(Box::new(GilbertElliott::new(
+        Some(LossSpec::Uniform(loss)) => add(Box::new(RandomLoss::new(*loss, random.next())?)),
+        Some(LossSpec::GilbertElliott(spec)) => add(Box::new(GilbertElliott::new(
             spec.p,
             spec.r,
             spec.good,
             spec.bad,
             random.next(),
         )?)),
-        Some(LossSpec::Given(spec)) => all.push(Box::new(GivenLoss::new(spec.packets.clone()))),
+        Some(LossSpec::Given(spec)) => add(Box::new(GivenLoss::new(spec.packets.clone()))),
+    }
+    if let Some(mtu) = conditions.mtu {
+        add(Box::new(SizeLimit::new(mtu)));
     }
     if let Some(corrupt) = conditions.corrupt {
-        all.push(Box::new(Corruption::new(corrupt, random.next())?));
+        add(Box::new(Corruption::new(corrupt, random.next())?));
     }
     if let Some(duplicate) = conditions.duplicate {
-        all.push(Box::new(Duplication::new(duplicate, random.next())?));
+        add(Box::new(Duplication::new(duplicate, random.next())?));
     }
     if let Some(reorder) = conditions.reorder {
         let delay = reorder.delay.duration();
         let reordering = Reordering::new(reorder.probability, delay, random.next())?;
-        all.push(Box::new(reordering));
+        add(Box::new(reordering));
     }
     if let Some(jitter) = conditions.jitter {
-        let max = jitter.max.duration();
-        all.push(Box::new(Jittering::new(
-            max,
+        add(Box::new(Jittering::new(
+            jitter.max.duration(),
             jitter.in_order,
             random.next(),
         )));
+    }
+    if let Some(every) = conditions.bundle {
+        add(Box::new(Bundling::new(every.duration())));
     }
     Ok(all)
 }

@@ -91,10 +91,10 @@ fn yes() -> bool {
     true
 }
 
-/// A time in which everything is lost.
+/// A time in which a link is worse than otherwise.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OutageSpec {
+pub struct PeriodSpec {
     /// Its start.
     pub from: Span,
     /// Its end.
@@ -130,7 +130,7 @@ impl LossSpec {
     }
 }
 
-impl OutageSpec {
+impl PeriodSpec {
     /// Checks what the types cannot.
     pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
         require(self.from < self.to, &format!("{place}.to"), || {

@@ -11,7 +11,7 @@ mod queue_build;
 #[cfg(feature = "engine")]
 pub use build::{BuildError, Built, PathFacts};
 pub use impairment::{
-    GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, OutageSpec, ReorderSpec,
+    GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec, ReorderSpec,
 };
 pub use queue::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
 
@@ -90,9 +90,16 @@ macro_rules! link_table {
             pub corrupt: Option<f64>,
             /// Random time that packets take longer, before the queue.
             pub jitter: Option<JitterSpec>,
+            /// Packets go on at multiples of this time, those that wait together.
+            pub bundle: Option<Span>,
+            /// Packets of more bytes, headers included, are lost.
+            pub mtu: Option<u64>,
+            /// The only time in which the link loses, reorders, duplicates,
+            /// corrupts, delays or bundles packets, or has an MTU; default always.
+            pub impaired_during: Option<PeriodSpec>,
             /// Times in which everything is lost.
             #[serde(default)]
-            pub outages: Vec<OutageSpec>,
+            pub outages: Vec<PeriodSpec>,
             /// Changes of rate and delay, in order of time.
             #[serde(default)]
             pub changes: Vec<ChangeSpec>,
@@ -115,6 +122,9 @@ macro_rules! link_table {
                     duplicate: self.duplicate,
                     corrupt: self.corrupt,
                     jitter: self.jitter.as_ref(),
+                    bundle: self.bundle,
+                    mtu: self.mtu,
+                    impaired_during: self.impaired_during.as_ref(),
                     outages: &self.outages,
                     changes: &self.changes,
                     trace: self.trace.as_ref(),
@@ -187,7 +197,10 @@ struct Conditions<'a> {
     duplicate: Option<f64>,
     corrupt: Option<f64>,
     jitter: Option<&'a JitterSpec>,
-    outages: &'a [OutageSpec],
+    bundle: Option<Span>,
+    mtu: Option<u64>,
+    impaired_during: Option<&'a PeriodSpec>,
+    outages: &'a [PeriodSpec],
     changes: &'a [ChangeSpec],
     trace: Option<&'a PathBuf>,
     keep_order: Option<bool>,
@@ -419,6 +432,14 @@ impl Conditions<'_> {
             if let Some(value) = value {
                 probability(value, &at(key))?;
             }
+        }
+        if let Some(bundle) = self.bundle {
+            require(!bundle.duration().is_zero(), &at("bundle"), || {
+                "it is 0; it must be positive".to_owned()
+            })?;
+        }
+        if let Some(during) = self.impaired_during {
+            during.validate(&at("impaired-during"))?;
         }
         for (number, outage) in self.outages.iter().enumerate() {
             outage.validate(&at(&format!("outages[{number}]")))?;

@@ -1,0 +1,356 @@
+//! A long run: flows come and go for hours over a path that keeps changing, under
+//! our controllers and others, and what must hold is checked all the time.
+
+mod watch;
+mod world;
+
+use crate::baselines;
+use crate::engine::Simulation;
+use crate::error::SimulationError;
+use crate::isolation::{SelfCheckError, isolated};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use thiserror::Error;
+use watch::{Violation, Violations};
+use world::World;
+
+/// Flows that may be open at once; more do not come.
+const MOST_OPEN: usize = 40;
+
+/// Between two looks at what is held in memory.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// At the end flows have that long to finish, over a path that no longer changes.
+const DRAIN: Duration = Duration::from_secs(4 * 3600);
+
+/// An end may probe for that long: longer than two of the longest outages, and
+/// the backoff after them.
+const STALL_LIMIT: Duration = Duration::from_secs(600);
+
+/// Events that may be pending per open connection: its packets and its timers.
+const EVENTS_PER_CONNECTION: usize = 500;
+
+/// What the process may grow by after the first tenth of a run, in bytes: it
+/// keeps a few hundred bytes per flow.
+const GROWTH_LIMIT_BYTES: u64 = 64 << 20;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Simulated time in which flows come; those that are left then finish.
+    pub duration: Duration,
+    /// Determines everything.
+    pub seed: u64,
+}
+
+/// Why a long run failed.
+#[derive(Debug, Error)]
+pub enum SoakError {
+    /// This program cannot simulate deterministically.
+    #[error("self-check: {0}")]
+    SelfCheck(#[from] SelfCheckError),
+    /// Controllers cannot be made known to quiche.
+    #[error("quiche refuses a controller of ours: {0}")]
+    Register(quiche::Error),
+    /// The simulation cannot go on.
+    #[error("{0}")]
+    Simulation(#[from] SimulationError),
+    /// Something that must hold does not.
+    #[error("at {time}, flow {flow} ({controller}): {what}")]
+    Violation {
+        /// When.
+        time: crate::time::Time,
+        /// The flow.
+        flow: usize,
+        /// Its controller.
+        controller: String,
+        /// What does not hold.
+        what: String,
+    },
+    /// More is pending than can be explained.
+    #[error(
+        "after {simulated_s} s {pending} events are pending for {open} connections; at most {EVENTS_PER_CONNECTION} each are explained"
+    )]
+    Agenda {
+        /// When, in seconds.
+        simulated_s: f64,
+        /// Events.
+        pending: usize,
+        /// Open connections.
+        open: usize,
+    },
+    /// Something is left when all flows have gone.
+    #[error("when all flows had gone, {pending} events and {open} connections were left")]
+    Left {
+        /// Events.
+        pending: usize,
+        /// Open connections.
+        open: usize,
+    },
+    /// The process has grown.
+    #[error(
+        "the process grew from {before} to {after} bytes after the first tenth of the run; {GROWTH_LIMIT_BYTES} are explained"
+    )]
+    Memory {
+        /// Bytes after a tenth.
+        before: u64,
+        /// Bytes at the end.
+        after: u64,
+    },
+}
+
+impl From<Violation> for SoakError {
+    fn from(violation: Violation) -> SoakError {
+        let Violation {
+            time,
+            flow,
+            controller,
+            what,
+        } = violation;
+        SoakError::Violation {
+            time,
+            flow,
+            controller,
+            what,
+        }
+    }
+}
+
+/// What the flows of one controller have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Flows that came and went.
+    pub flows: u64,
+    /// Stream bytes that they carried.
+    pub received_bytes: u64,
+    /// Packets that they sent.
+    pub packets_sent: u64,
+    /// Packets that were declared lost.
+    pub packets_lost: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+}
+
+/// What a long run has come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Simulated time, until the last flow had gone.
+    pub simulated_s: f64,
+    /// Events.
+    pub events: u64,
+    /// Times that the statements about a connection were checked.
+    pub checks: u64,
+    /// The most connections at one time.
+    pub most_open: usize,
+    /// The most events pending at one time.
+    pub most_pending: usize,
+    /// Memory of the process after a tenth of the run, in bytes, where the system
+    /// tells.
+    pub resident_bytes_early: Option<u64>,
+    /// The same at the end.
+    pub resident_bytes_late: Option<u64>,
+    /// By controller.
+    pub controllers: BTreeMap<String, Tally>,
+}
+
+/// A long run, and how far it has come.
+#[derive(Debug)]
+pub struct Soak {
+    options: Options,
+    simulated_ns: AtomicU64,
+    flows: AtomicU64,
+}
+
+impl Soak {
+    /// A long run that has not begun.
+    #[must_use]
+    pub fn new(options: Options) -> Soak {
+        Soak {
+            options,
+            simulated_ns: AtomicU64::new(0),
+            flows: AtomicU64::new(0),
+        }
+    }
+
+    /// Simulated time in which flows come.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.options.duration
+    }
+
+    /// How much has been simulated.
+    #[must_use]
+    pub fn simulated(&self) -> Duration {
+        Duration::from_nanos(self.simulated_ns.load(Ordering::Relaxed))
+    }
+
+    /// Flows that have gone.
+    #[must_use]
+    pub fn flows(&self) -> u64 {
+        self.flows.load(Ordering::Relaxed)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The first thing that does not hold.
+    pub fn execute(&self) -> Result<Summary, SoakError> {
+        gallop::register()
+            .and_then(|()| baselines::register())
+            .map_err(SoakError::Register)?;
+        isolated(self.options.seed, || Run::new(self)?.run())?
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    soak: &'a Soak,
+    simulation: Simulation,
+    world: World,
+    violations: Violations,
+    /// Flows that have not gone, and their controllers.
+    open: Vec<(usize, &'static str)>,
+    summary: Summary,
+}
+
+impl<'a> Run<'a> {
+    fn new(soak: &'a Soak) -> Result<Run<'a>, SoakError> {
+        let (world, topology) = World::new(&soak.options);
+        let mut simulation = Simulation::new(topology)?;
+        simulation.set_stall_limit(STALL_LIMIT);
+        Ok(Run {
+            soak,
+            simulation,
+            world,
+            violations: Violations::default(),
+            open: Vec::new(),
+            summary: Summary {
+                seed: soak.options.seed,
+                simulated_s: 0.0,
+                events: 0,
+                checks: 0,
+                most_open: 0,
+                most_pending: 0,
+                resident_bytes_early: None,
+                resident_bytes_late: None,
+                controllers: BTreeMap::new(),
+            },
+        })
+    }
+
+    fn run(mut self) -> Result<Summary, SoakError> {
+        let end = self.soak.options.duration;
+        let (mut now, mut next_look) = (Duration::ZERO, LOOK_EVERY);
+        let mut next_flow = self.world.until_next_flow();
+        while now < end {
+            now = next_flow.min(next_look).min(end);
+            self.run_until(now)?;
+            if now == next_look {
+                next_look += LOOK_EVERY;
+                self.look()?;
+                if self.summary.resident_bytes_early.is_none() && now >= end / 10 {
+                    self.summary.resident_bytes_early = resident_bytes();
+                }
+            }
+            if now == next_flow {
+                next_flow += self.world.until_next_flow();
+                if self.open.len() < MOST_OPEN {
+                    self.add_flow(now)?;
+                }
+            }
+        }
+        while !self.open.is_empty() && now < end + DRAIN {
+            now += LOOK_EVERY;
+            self.run_until(now)?;
+            self.look()?;
+        }
+        self.finish()
+    }
+
+    fn run_until(&mut self, now: Duration) -> Result<(), SoakError> {
+        self.simulation.run_until(now)?;
+        let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.soak.simulated_ns.store(nanoseconds, Ordering::Relaxed);
+        match self.violations.take() {
+            Some(violation) => Err(violation.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn add_flow(&mut self, now: Duration) -> Result<(), SoakError> {
+        let (route, controller, mut flow) = self.world.flow(now);
+        let number = self.simulation.flows();
+        flow.observer = Some(self.violations.observer(number, controller));
+        self.simulation.add_flow_over(route, flow)?;
+        self.open.push((number, controller));
+        self.summary.most_open = self.summary.most_open.max(self.open.len());
+        Ok(())
+    }
+
+    /// Counts and forgets the flows that have gone, and looks at what is held.
+    fn look(&mut self) -> Result<(), SoakError> {
+        let (open, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|&(flow, _)| !self.simulation.has_closed(flow));
+        self.open = open;
+        for (flow, controller) in gone {
+            let Some(report) = self.simulation.forget(flow) else {
+                continue;
+            };
+            let tally = self
+                .summary
+                .controllers
+                .entry(controller.to_owned())
+                .or_default();
+            tally.flows += 1;
+            tally.received_bytes += report.received_bytes;
+            tally.packets_sent += report.packets_sent;
+            tally.packets_lost += report.packets_lost;
+            tally.timeouts += report.timeouts;
+            self.soak.flows.fetch_add(1, Ordering::Relaxed);
+        }
+        let (pending, open) = (self.simulation.pending_events(), self.open.len());
+        self.summary.most_pending = self.summary.most_pending.max(pending);
+        match pending > EVENTS_PER_CONNECTION * (open + 1) {
+            true => Err(SoakError::Agenda {
+                simulated_s: self.simulation.now().as_secs_f64(),
+                pending,
+                open,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(mut self) -> Result<Summary, SoakError> {
+        let (pending, open) = (self.simulation.pending_events(), self.open.len());
+        if pending + open > 0 {
+            return Err(SoakError::Left { pending, open });
+        }
+        self.summary.simulated_s = self.simulation.now().as_secs_f64();
+        self.summary.events = self.simulation.events();
+        self.summary.checks = self.violations.checks();
+        self.summary.resident_bytes_late = resident_bytes();
+        let memory = (
+            self.summary.resident_bytes_early,
+            self.summary.resident_bytes_late,
+        );
+        match memory {
+            (Some(before), Some(after)) if after > before + GROWTH_LIMIT_BYTES => {
+                Err(SoakError::Memory { before, after })
+            }
+            _ => Ok(self.summary),
+        }
+    }
+}
+
+/// Memory of this process, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}

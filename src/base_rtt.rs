@@ -17,13 +17,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BaseRtt {
     of_full_datagrams: Option<Duration>,
-    of_any: Option<Duration>,
+    of_smaller: Option<Duration>,
 }
 
 impl BaseRtt {
     /// BaseRTT, once there was a sample.
+    #[inline]
     pub(crate) fn get(&self) -> Option<Duration> {
-        self.of_full_datagrams.or(self.of_any)
+        self.of_full_datagrams.or(self.of_smaller)
     }
 
     /// Takes a measured RTT in and returns it without the peer's delay.
@@ -31,6 +32,7 @@ impl BaseRtt {
     /// The minimum is over unadjusted samples, since a false `ack_delay` must not lower it (RFC
     /// 9002 §5.2). The adjusted sample is at least BaseRTT (RFC 9002 §5.3). A sample of zero says
     /// that the clock did not advance, not that the path has no delay: it never becomes BaseRTT.
+    #[inline]
     pub(crate) fn on_sample(
         &mut self,
         measured: Duration,
@@ -38,11 +40,11 @@ impl BaseRtt {
         full_datagram: bool,
     ) -> Duration {
         if !measured.is_zero() {
-            let lower = |min: Option<Duration>| Some(min.map_or(measured, |min| min.min(measured)));
-            self.of_any = lower(self.of_any);
-            if full_datagram {
-                self.of_full_datagrams = lower(self.of_full_datagrams);
-            }
+            let min = match full_datagram {
+                true => &mut self.of_full_datagrams,
+                false => &mut self.of_smaller,
+            };
+            *min = Some(min.map_or(measured, |min| min.min(measured)));
         }
         measured
             .saturating_sub(ack_delay)

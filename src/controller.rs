@@ -92,6 +92,12 @@ pub trait Controller: Debug + Send + Sync {
     /// What the controller is doing: asked for after every packet while a trace is written.
     fn phase(&self) -> Phase;
 
+    /// The slow start threshold, in bytes, once slow start was left.
+    fn ssthresh_bytes(&self) -> Option<usize>;
+
+    /// What may leave at one time, in bytes, while packets are spaced.
+    fn burst_bytes(&self) -> Option<usize>;
+
     /// What the controller knows, for traces and operators.
     fn state(&self) -> State;
 }

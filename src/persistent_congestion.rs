@@ -15,14 +15,24 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub struct PersistentCongestion {
     /// When the first RTT sample was taken; only packets sent later count (RFC 9002 §7.6.2).
     first_rtt_sample: Option<Instant>,
-    /// Send times of the first and last lost packet of a run without an acknowledged packet between.
-    lost: Option<(Instant, Instant)>,
+    /// A run of lost packets without an acknowledged packet between.
+    lost: Option<Run>,
     /// The earliest send time of an acknowledged packet after the run: a later loss is a new run.
     acked_after: Option<Instant>,
 }
 
+/// Send times of the first and last packet of a run, and the time between, which is asked at every
+/// ACK.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Instant,
+    last: Instant,
+    span: Duration,
+}
+
 impl PersistentCongestion {
     /// An RTT sample was taken.
+    #[inline]
     pub fn on_rtt_sample(&mut self, now: Instant) {
         self.first_rtt_sample.get_or_insert(now);
     }
@@ -36,28 +46,34 @@ impl PersistentCongestion {
             return;
         }
         match &mut self.lost {
-            Some((first, last)) if self.acked_after.is_none_or(|acked| sent < acked) => {
-                *first = sent.min(*first);
-                *last = sent.max(*last);
+            Some(run) if self.acked_after.is_none_or(|acked| sent < acked) => {
+                run.first = sent.min(run.first);
+                run.last = sent.max(run.last);
+                run.span = run.last.saturating_duration_since(run.first);
             }
             _ => {
-                self.lost = Some((sent, sent));
+                self.lost = Some(Run {
+                    first: sent,
+                    last: sent,
+                    span: Duration::ZERO,
+                });
                 self.acked_after = None;
             }
         }
     }
 
     /// A packet was acknowledged.
+    #[inline]
     pub fn on_packet_acked(&mut self, packet: &PacketInfo) {
-        let Some((first, last)) = self.lost else {
+        let Some(run) = self.lost else {
             return;
         };
-        if packet.time_sent > last {
+        if packet.time_sent > run.last {
             let earliest = self
                 .acked_after
                 .map_or(packet.time_sent, |acked| acked.min(packet.time_sent));
             self.acked_after = Some(earliest);
-        } else if packet.time_sent >= first {
+        } else if packet.time_sent >= run.first {
             self.lost = None;
             self.acked_after = None;
         }
@@ -65,15 +81,21 @@ impl PersistentCongestion {
 
     /// Whether congestion is persistent, asked once the packets of an ACK were all told; once it
     /// is, the count begins anew.
+    #[inline]
     pub fn take(&mut self, rtt: &RttEstimate) -> bool {
+        let Some(run) = self.lost else {
+            return false;
+        };
+        // Most losses need no more arithmetic than this.
+        if run.span < rtt.smoothed {
+            return false;
+        }
         let duration = rtt
             .smoothed
             .saturating_add(rtt.variation.saturating_mul(4).max(GRANULARITY))
             .saturating_add(rtt.max_ack_delay)
             .saturating_mul(THRESHOLD);
-        let persistent = self
-            .lost
-            .is_some_and(|(first, last)| last.saturating_duration_since(first) >= duration);
+        let persistent = run.span >= duration;
         if persistent {
             self.lost = None;
             self.acked_after = None;

@@ -11,7 +11,6 @@ use ::quiche::{
 use crate::algorithm::Algorithm;
 use crate::controller::{Ack, Controller, PacketInfo, Phase, RttEstimate, SentPacket};
 use crate::gallop::GallopVegas;
-use crate::pacing::DATAGRAMS_PER_INTERVAL;
 use crate::vegas::{Doubling, PathConfig, Vegas};
 
 /// Makes `vegas` and `gallop-vegas` known to quiche by name, in the whole process.
@@ -115,7 +114,7 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
     }
 
     fn ssthresh(&self) -> Option<usize> {
-        self.0.state().ssthresh_bytes
+        self.0.ssthresh_bytes()
     }
 
     fn startup_exit_reason(&self) -> StartupExitReason {
@@ -127,11 +126,7 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
 
     /// While datagrams are spaced, a batch is what may leave at one time.
     fn send_quantum(&self) -> Option<usize> {
-        let state = self.0.state();
-        let datagram_bytes = self.0.window_bytes() / state.window_packets.max(1) as usize;
-        state
-            .pacing_rate_bps
-            .map(|_| DATAGRAMS_PER_INTERVAL * datagram_bytes)
+        self.0.burst_bytes()
     }
 
     fn pacing_rate(&self) -> Option<u64> {

@@ -24,9 +24,8 @@ pub(crate) struct Round {
     /// The packet whose acknowledgment ends the round, once one was sent.
     mark: Option<u64>,
     samples: u32,
-    sum: Duration,
-    min: Duration,
-    last: Duration,
+    /// What the measure needs of the samples: their sum, the smallest or the last.
+    rtts: Duration,
     sent_packets: u64,
     window_used: bool,
 }
@@ -44,25 +43,26 @@ pub(crate) struct CompleteRound {
 
 impl Round {
     /// A packet was sent; `fills_window` if no further datagram fits into the window.
+    #[inline]
     pub(crate) fn on_packet_sent(&mut self, packet_number: u64, fills_window: bool) {
         self.mark.get_or_insert(packet_number);
         self.sent_packets += 1;
         self.window_used |= fills_window;
     }
 
-    fn add(&mut self, sample: Option<Duration>) {
+    #[inline]
+    fn add(&mut self, sample: Option<Duration>, measure: RttMeasure) {
         let Some(rtt) = sample else { return };
-        self.min = if self.samples == 0 {
-            rtt
-        } else {
-            self.min.min(rtt)
+        self.rtts = match measure {
+            RttMeasure::Mean => self.rtts.saturating_add(rtt),
+            RttMeasure::Min if self.samples > 0 => self.rtts.min(rtt),
+            RttMeasure::Min | RttMeasure::Last => rtt,
         };
-        self.last = rtt;
-        self.sum = self.sum.saturating_add(rtt);
         self.samples = self.samples.saturating_add(1);
     }
 
     /// Whether the acknowledgment of this packet ends the round.
+    #[inline]
     pub(crate) fn ends_at(&self, packet_number: u64) -> bool {
         self.mark.is_some_and(|mark| packet_number >= mark)
     }
@@ -71,6 +71,7 @@ impl Round {
     ///
     /// A round's samples are of the packets sent in the round before, so the sample of the ACK that
     /// ends it belongs to the next one, unless it is the only one.
+    #[inline]
     pub(crate) fn on_acked(
         &mut self,
         largest_acked: u64,
@@ -78,19 +79,18 @@ impl Round {
         measure: RttMeasure,
     ) -> Option<CompleteRound> {
         if !self.ends_at(largest_acked) {
-            self.add(sample);
+            self.add(sample, measure);
             return None;
         }
         let mut next = Round::default();
         if self.samples == 0 {
-            self.add(sample);
+            self.add(sample, measure);
         } else {
-            next.add(sample);
+            next.add(sample, measure);
         }
         let rtt = (self.samples > 0).then(|| match measure {
-            RttMeasure::Mean => self.sum / self.samples,
-            RttMeasure::Min => self.min,
-            RttMeasure::Last => self.last,
+            RttMeasure::Mean => self.rtts / self.samples,
+            RttMeasure::Min | RttMeasure::Last => self.rtts,
         });
         let complete = CompleteRound {
             rtt,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::base_rtt::BaseRtt;
 use crate::controller::{Ack, Controller, PacketInfo, Phase, RoundState, SentPacket, State};
 use crate::options::Options;
-use crate::pacing::SpikeSuppression;
+use crate::pacing::{DATAGRAMS_PER_INTERVAL, SpikeSuppression};
 use crate::persistent_congestion::PersistentCongestion;
 use crate::round::{CompleteRound, Round};
 use crate::window::Window;
@@ -343,7 +343,7 @@ impl<S: SlowStart> Controller for Vegas<S> {
         self.round
             .on_packet_sent(packet.packet_number, room_needed > self.window_bytes());
         if let Some(rtt) = self.spacing_rtt() {
-            let spacing = SpikeSuppression::spacing(rtt, self.window.packets());
+            let spacing = || SpikeSuppression::spacing(rtt, self.window.packets());
             self.spike_suppression
                 .on_packet_sent(packet.time_sent, packet.size_bytes, spacing);
         }
@@ -488,12 +488,21 @@ impl<S: SlowStart> Controller for Vegas<S> {
         }
     }
 
+    fn ssthresh_bytes(&self) -> Option<usize> {
+        self.ssthresh_packets.map(|packets| self.to_bytes(packets))
+    }
+
+    fn burst_bytes(&self) -> Option<usize> {
+        let rtt = self.spacing_rtt()?;
+        (!rtt.is_zero()).then_some(DATAGRAMS_PER_INTERVAL * self.max_datagram_size_bytes)
+    }
+
     fn state(&self) -> State {
         let incr_and_status = self.slow_start.incr_and_status();
         State {
             phase: self.phase(),
             window_packets: self.window.packets(),
-            ssthresh_bytes: self.ssthresh_packets.map(|packets| self.to_bytes(packets)),
+            ssthresh_bytes: self.ssthresh_bytes(),
             thresholds_packets: (self.options.alpha, self.options.beta),
             base_rtt: self.base_rtt.get(),
             last_round: self.last_round,

@@ -14,6 +14,8 @@ pub(crate) struct Window {
     by: u64,
     over: u64,
     acked: u64,
+    /// What `by`, `over` and `acked` come to: asked far more often than changed.
+    gained: u64,
 }
 
 impl Window {
@@ -24,17 +26,20 @@ impl Window {
             by: 0,
             over: 1,
             acked: 0,
+            gained: 0,
         }
     }
 
     /// The current size, in datagrams.
+    #[inline]
     pub(crate) fn packets(&self) -> u64 {
-        self.base + self.gained()
+        self.base + self.gained
     }
 
     /// What the current increase has added so far, in datagrams.
+    #[inline]
     pub(crate) fn gained(&self) -> u64 {
-        self.by * self.acked.min(self.over) / self.over
+        self.gained
     }
 
     /// Starts to grow by `by` datagrams, at most doubling, over the next `over` datagrams that are
@@ -53,8 +58,12 @@ impl Window {
     }
 
     /// `packets` datagrams of the current round were acknowledged.
+    #[inline]
     pub(crate) fn on_acked(&mut self, packets: u64) {
         self.acked = self.acked.saturating_add(packets);
+        if self.by > 0 {
+            self.gained = self.by * self.acked.min(self.over) / self.over;
+        }
     }
 
     /// The round is over: grants what is left of its increase.
@@ -62,6 +71,7 @@ impl Window {
     /// A round can have fewer ACKs than were expected; what was decided must not be lost to that.
     pub(crate) fn complete(&mut self) {
         self.acked = self.over;
+        self.gained = self.by;
     }
 
     /// Shrinks by `packets` datagrams, ending any growth.

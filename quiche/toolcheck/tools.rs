@@ -1,20 +1,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The environment variables that decide which tools are needed and where they are found. The
-/// first three may also be given for one target, as in `CMAKE_x86_64-unknown-linux-gnu`.
-pub const VARIABLES: [&str; 7] = [
-    "CMAKE",
-    "BORING_BSSL_PATH",
-    "BORING_BSSL_ASSUME_PATCHED",
-    "PATH",
-    "LIBCLANG_PATH",
-    "LLVM_CONFIG_PATH",
-    "LD_LIBRARY_PATH",
-];
-
-/// The names of a variable that boring-sys and cmake look at, the most special first.
-pub fn names(variable: &str, host: &str, target: &str) -> [String; 4] {
+/// The names of a variable that boring-sys and cmake look at, the most special first: it may be
+/// given for one target, as in `CMAKE_x86_64-unknown-linux-gnu`.
+fn names(variable: &str, host: &str, target: &str) -> [String; 4] {
     let kind = if host == target { "HOST" } else { "TARGET" };
     [
         format!("{variable}_{target}"),

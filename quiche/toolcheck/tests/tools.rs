@@ -92,24 +92,3 @@ fn the_message_says_what_to_install() {
     );
     assert!(!text.contains('\n'), "cargo shows one line: {text}");
 }
-
-/// Cargo has to look again when a tool appears.
-#[test]
-fn each_variable_that_is_looked_at_is_watched() {
-    let looked_at = std::cell::RefCell::new(Vec::new());
-    missing(
-        |name| {
-            looked_at.borrow_mut().push(name.to_owned());
-            None
-        },
-        true,
-    );
-    let watched: Vec<String> = tools::VARIABLES
-        .iter()
-        .flat_map(|variable| tools::names(variable, "", ""))
-        .collect();
-    for name in looked_at.into_inner() {
-        let given_by_cargo = name == "HOST" || name == "TARGET";
-        assert!(given_by_cargo || watched.contains(&name), "{name}");
-    }
-}

@@ -1,5 +1,6 @@
 //! The commands that cross languages, and their set-up.
 
+mod bench;
 mod boringssl;
 mod compare;
 mod experiment;
@@ -28,6 +29,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::Arguments),
     Compare(Box<compare::Arguments>),
     Fuzz(fuzz::Arguments),
     Interop(interop::Arguments),
@@ -39,6 +41,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
     let result = match Arguments::parse().command {
+        Command::Bench(arguments) => done(bench::run(&arguments)),
         Command::Compare(arguments) => done(compare::run(&arguments)),
         Command::Fuzz(arguments) => done(fuzz::run(&arguments)),
         Command::Interop(arguments) => interop::run(&arguments),

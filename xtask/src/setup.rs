@@ -58,6 +58,18 @@ pub fn packet_tools() -> Result<()> {
     install(&missing, "emulated paths")
 }
 
+/// valgrind, whose tool callgrind counts instructions.
+///
+/// # Errors
+///
+/// It is missing and cannot be installed; the error has the line that installs it.
+pub fn instruction_counter() -> Result<()> {
+    if works(Command::new("valgrind").arg("--version")) {
+        return Ok(());
+    }
+    install(&["valgrind"], "counting instructions")
+}
+
 /// A browser that reports are looked at in; where there is none and none can be installed, that test
 /// is left out.
 pub fn browser() {

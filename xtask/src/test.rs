@@ -8,12 +8,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{interop, process, quiche_tests, setup};
+use crate::{bench, interop, process, quiche_tests, setup};
 
 /// Run every check that continuous integration runs
 ///
-/// Formatting, lints, the tests of all crates, quiche's own tests on the patched tree, the
-/// analysis, and a short comparison from end to end.
+/// Formatting, lints, the tests of all crates, what controllers cost in instructions, quiche's own
+/// tests on the patched tree, the analysis, and a short comparison from end to end.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {}
@@ -67,6 +67,12 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "--no-fail-fast",
             "--workspace",
         ]))
+    })?;
+    check("what controllers cost", || {
+        bench::controllers::check(&bench::Place {
+            root: root.clone(),
+            target: target.clone(),
+        })
     })?;
     check("documentation", || {
         let mut doc = cargo(&["doc", "--locked", "--release", "--workspace", "--no-deps"]);

@@ -1,0 +1,120 @@
+//! What is measured: a controller alone, or behind quiche's plug point or built into quiche.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use gallop::controller::{Ack, Controller, PacketInfo, RttEstimate, SentPacket};
+use gallop::vegas::{PathConfig, SlowStart, Vegas};
+use quiche::harness::Path;
+
+/// UDP payload of every packet, in bytes: quiche's default.
+pub const DATAGRAM_BYTES: usize = 1350;
+
+/// A sender of full datagrams.
+pub trait Subject {
+    /// When the next packet may leave; `None` while the window is full.
+    fn may_send(&mut self, now: Instant) -> Option<Instant>;
+
+    /// Packet `number` leaves.
+    fn send(&mut self, number: u64, now: Instant);
+
+    /// An ACK frame of these packets comes in; packets before them that are not acknowledged yet
+    /// are lost.
+    ///
+    /// # Errors
+    ///
+    /// quiche refuses the ACK.
+    fn acknowledge(&mut self, packets: Range<u64>, now: Instant) -> Result<()>;
+}
+
+/// quiche's loss recovery with a controller: what a connection asks and tells it.
+impl Subject for Path {
+    fn may_send(&mut self, now: Instant) -> Option<Instant> {
+        self.has_room().then(|| self.release_time(now))
+    }
+
+    fn send(&mut self, number: u64, now: Instant) {
+        self.on_packet_sent(number, now);
+    }
+
+    fn acknowledge(&mut self, packets: Range<u64>, now: Instant) -> Result<()> {
+        Ok(self.on_ack_received(packets, now)?)
+    }
+}
+
+/// A controller of this repository and the list of packets in flight, nothing else.
+#[derive(Debug)]
+pub struct Alone<S> {
+    controller: Vegas<S>,
+    in_flight: VecDeque<PacketInfo>,
+    rtt: RttEstimate,
+}
+
+impl<S: SlowStart> Alone<S> {
+    /// A controller with its default options on a path of that RTT.
+    pub fn new(initial_window_packets: u64, rtt: Duration) -> Alone<S> {
+        let path = PathConfig {
+            max_datagram_size_bytes: DATAGRAM_BYTES,
+            initial_window_packets,
+            pacing: true,
+        };
+        Alone {
+            controller: Vegas::new(S::DEFAULT_OPTIONS, &path),
+            in_flight: VecDeque::new(),
+            rtt: RttEstimate {
+                smoothed: rtt,
+                variation: Duration::ZERO,
+                max_ack_delay: Duration::ZERO,
+            },
+        }
+    }
+
+    fn bytes_in_flight(&self) -> usize {
+        self.in_flight.len() * DATAGRAM_BYTES
+    }
+}
+
+impl<S: SlowStart> Subject for Alone<S> {
+    fn may_send(&mut self, now: Instant) -> Option<Instant> {
+        let room = self.bytes_in_flight() + DATAGRAM_BYTES <= self.controller.window_bytes();
+        room.then(|| self.controller.next_release_time().unwrap_or(now).max(now))
+    }
+
+    fn send(&mut self, number: u64, now: Instant) {
+        self.controller.on_packet_sent(&SentPacket {
+            packet_number: number,
+            time_sent: now,
+            size_bytes: DATAGRAM_BYTES,
+            bytes_in_flight: self.bytes_in_flight(),
+        });
+        self.in_flight.push_back(PacketInfo {
+            packet_number: number,
+            time_sent: now,
+            size_bytes: DATAGRAM_BYTES,
+        });
+    }
+
+    fn acknowledge(&mut self, packets: Range<u64>, now: Instant) -> Result<()> {
+        let oldest = self
+            .in_flight
+            .front()
+            .map_or(0, |first| first.packet_number);
+        let lost = packets.start.saturating_sub(oldest) as usize;
+        if lost > 0 {
+            self.controller
+                .on_packets_lost(self.in_flight.drain(..lost));
+        }
+        let ack = Ack {
+            now,
+            measures_rtt: true,
+            ack_delay: Duration::ZERO,
+            rtt: self.rtt,
+        };
+        let acked = (packets.end - packets.start) as usize;
+        self.controller
+            .on_packets_acked(&ack, self.in_flight.drain(..acked));
+        Ok(())
+    }
+}

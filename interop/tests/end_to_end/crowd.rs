@@ -165,9 +165,20 @@ impl Crowd {
 
     /// Goes on until something is so; every member reads all that comes.
     pub fn until(&mut self, is_so: impl Fn(&Crowd) -> bool) {
-        self.wait(PATIENCE, true, is_so)
-            .then_some(())
-            .expect("it never is");
+        if !self.wait(PATIENCE, true, is_so) {
+            for member in self.members.values() {
+                let connection = &member.connection;
+                println!(
+                    "{} of {} answered, {:?}, {:?}, {:?}",
+                    member.answered,
+                    member.asked,
+                    connection.stats(),
+                    connection.is_timed_out(),
+                    connection.peer_error(),
+                );
+            }
+            panic!("it never is");
+        }
     }
 
     /// Goes on for a while or until something is so, and says whether it is; who does not read

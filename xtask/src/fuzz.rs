@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use crate::{boringssl, job, process, setup};
+use crate::{job, process};
 use targets::Target;
 
 /// Fuzz what reads input, guided by coverage
@@ -94,7 +94,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(json) = &arguments.json {
         job::check_json(json)?;
     }
-    setup::build_tools()?;
     let root = crate::root()?;
     let folder = crate::target(&root).join("fuzz");
     if arguments.coverage {
@@ -148,13 +147,12 @@ fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<Pat
         // With a target, the flags are not for build scripts.
         .args(["--target", host.trim(), "--message-format", "json"])
         .args(["--package", target.package, "--test", target.test])
-        .args(target.features)
+        // Without a QUIC stack: programs of the packages that have one do not link with the counters,
+        // since they have no libFuzzer.
+        .arg("--no-default-features")
         .env("CARGO_TARGET_DIR", folder)
         .env("RUSTFLAGS", flags)
         .stderr(Stdio::inherit());
-    if target.features.is_empty() {
-        boringssl::reuse(root, &mut cargo)?;
-    }
     let output = cargo.output().context("cannot run cargo")?;
     ensure!(output.status.success(), "{} cannot be built", target.test);
     String::from_utf8_lossy(&output.stdout)
@@ -195,14 +193,14 @@ impl<'a> Fuzzed<'a> {
 
     /// Runs libFuzzer and returns what it printed; its progress is shown.
     fn libfuzzer(&self, arguments: &str) -> Result<Vec<String>> {
+        let test = format!("fuzz_{}", self.target.name);
         let mut child = Command::new(&self.program)
-            .args([
-                &format!("fuzz_{}", self.target.name),
-                "--exact",
-                "--nocapture",
-            ])
+            .args([&test, "--exact", "--nocapture"])
             .args(["--test-threads", "1"])
             .env("BOLERO_LIBFUZZER_ARGS", arguments)
+            // libFuzzer starts this program again, and then has to choose the test itself.
+            .env("BOLERO_LIBTEST_HARNESS", "1")
+            .env("BOLERO_TEST_NAME", &test)
             .current_dir(&self.work)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -236,7 +234,8 @@ impl<'a> Fuzzed<'a> {
     fn fuzz(&self, seconds: u64) -> Result<Outcome> {
         let lines = self.libfuzzer(&format!(
             "corpus -artifact_prefix=failed- -max_total_time={seconds} -timeout={} \
-             -rss_limit_mb={MEMORY_LIMIT_MB} -max_len={INPUT_BYTES} -print_final_stats=1",
+             -rss_limit_mb={MEMORY_LIMIT_MB} -max_len={INPUT_BYTES} -len_control=0 \
+             -print_final_stats=1",
             INPUT_LIMIT.as_secs(),
         ))?;
         let last = |name: &str| {

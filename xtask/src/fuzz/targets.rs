@@ -12,24 +12,19 @@ pub struct Target {
     /// The package that the test is in, and the name of the test's file.
     pub package: &'static str,
     pub test: &'static str,
-    /// Flags that choose features; without, quiche is built.
-    pub features: &'static [&'static str],
     /// Where the test is, and the inputs are beside it.
     pub folder: &'static str,
     /// The files that the target is about.
     pub about: &'static [&'static str],
 }
 
-const WITHOUT_QUICHE: &[&str] = &["--no-default-features"];
-
-/// All targets.
-pub const TARGETS: [Target; 6] = [
+/// All targets that need no QUIC stack.
+pub const TARGETS: [Target; 4] = [
     Target {
         name: "vegas",
         proves: "what must hold of Vegas, in any life of a connection",
         package: "gallop",
         test: "invariants",
-        features: WITHOUT_QUICHE,
         folder: "tests/invariants",
         about: CONTROLLERS,
     },
@@ -38,7 +33,6 @@ pub const TARGETS: [Target; 6] = [
         proves: "what must hold of Gallop-Vegas, in any life of a connection",
         package: "gallop",
         test: "invariants",
-        features: WITHOUT_QUICHE,
         folder: "tests/invariants",
         about: CONTROLLERS,
     },
@@ -47,7 +41,6 @@ pub const TARGETS: [Target; 6] = [
         proves: "a text is an algorithm with options, or an error that names the culprit",
         package: "gallop",
         test: "invariants",
-        features: WITHOUT_QUICHE,
         folder: "tests/invariants",
         about: &["src/algorithm.rs", "src/options.rs"],
     },
@@ -56,41 +49,8 @@ pub const TARGETS: [Target; 6] = [
         proves: "an experiment's file is read, or refused with the place of each mistake",
         package: "gallop-sim",
         test: "fuzz_experiments",
-        features: WITHOUT_QUICHE,
         folder: "sim/tests",
         about: &["sim/src/experiment"],
-    },
-    Target {
-        name: "changed_datagrams",
-        proves: "a network that changes datagrams ends a transfer whole or closed, and figures keep \
-                 their bounds",
-        package: "gallop-sim",
-        test: "fuzz_datagrams",
-        features: &[],
-        folder: "sim/tests",
-        about: &[
-            "src/base_rtt.rs",
-            "src/gallop.rs",
-            "src/pacing.rs",
-            "src/persistent_congestion.rs",
-            "src/quiche.rs",
-            "src/round.rs",
-            "src/vegas.rs",
-            "src/window.rs",
-        ],
-    },
-    Target {
-        name: "requests",
-        proves: "the server's answers are well-formed and true, and from inside its folder",
-        package: "gallop-interop",
-        test: "fuzz_requests",
-        features: &[],
-        folder: "interop/tests",
-        about: &[
-            "interop/src/server/files.rs",
-            "interop/src/server/request.rs",
-            "interop/src/server/respond.rs",
-        ],
     },
 ];
 

@@ -3,13 +3,12 @@
     python tests/fuzz_reader.py -max_total_time=60
 
 It takes libFuzzer's flags, and needs atheris, which is not among the requirements. What it finds is
-collected below the folder `target` of the workspace; `-keep` leaves a smallest set of that in
+collected below the folder `target` of the workspace; with `-keep` alone that is copied to
 `tests/corpus`, which `test_fuzz_reader.py` replays.
 """
 
 import math
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -51,30 +50,18 @@ def check(data: bytes, path: Path) -> None:
             assert all(math.isfinite(time) for time in table["time_ms"]), name
 
 
-def keep() -> None:
-    """Leaves a smallest set of the found inputs that reaches as much as all in the repository."""
-    with tempfile.TemporaryDirectory() as folder:
-        merge = ["-merge=1", "-use_counters=0", f"-max_len={MAX_BYTES}", folder]
-        command = [sys.executable, __file__, *merge, str(FOUND)]
-        subprocess.run(command, check=True)
-        shutil.rmtree(KEPT, ignore_errors=True)
-        shutil.copytree(folder, KEPT)
-
-
 def main() -> None:
     """Runs libFuzzer."""
     if "-keep" in sys.argv:
-        keep()
+        shutil.copytree(FOUND, KEPT, dirs_exist_ok=True)
         return
     import atheris
 
     with atheris.instrument_imports(include=["qlog_analysis"]):
         import qlog_analysis.reader  # noqa: F401
-    arguments = sys.argv
-    if not any("-merge" in argument for argument in arguments):
-        FOUND.mkdir(parents=True, exist_ok=True)
-        prefix = f"-artifact_prefix={FOUND.parent / 'qlog_reader-'}"
-        arguments = [*arguments, prefix, f"-max_len={MAX_BYTES}", str(FOUND), str(KEPT)]
+    FOUND.mkdir(parents=True, exist_ok=True)
+    prefix = f"-artifact_prefix={FOUND.parent / 'qlog_reader-'}"
+    arguments = [*sys.argv, prefix, f"-max_len={MAX_BYTES}", str(FOUND), str(KEPT)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fuzzed.qlog"
         atheris.Setup(arguments, lambda data: check(data, path))

@@ -16,6 +16,7 @@ from synthetic import HEADER
 from qlog_analysis.convert import convert
 from qlog_analysis.errors import AnalysisError
 from qlog_analysis.library import load_all
+from qlog_analysis.reader import read_traces
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -278,3 +279,17 @@ def test_what_is_intact_is_read_and_the_rest_is_counted(block: int, tmp_path: Pa
             out = convert(path, tmp_path / "out.sqlog", number=one)
             again.update(*(log.trace.sent["packet_number"] for log in load_all(out.path)))
         assert trace.intact <= again, (seed, name)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_control_character_costs_its_record_alone(place: int, tmp_path: Path) -> None:
+    """The one that separates columns where lines are read as a table, of one column."""
+    records = [json.dumps(old_event(number)) for number in range(3)]
+    records[place] = records[place].replace("1RTT", "1\x01RTT")
+    path = tmp_path / "trace.sqlog"
+    text = "".join(f"\x1e{record}\n" for record in [json.dumps(OLD_HEADER), *records])
+    path.write_text(text)
+    (trace,) = read_traces(path, received=True)
+    intact = [number for number in range(3) if number != place]
+    assert trace.sent["packet_number"].to_list() == intact
+    assert (trace.records, trace.skipped) == (3, 1)

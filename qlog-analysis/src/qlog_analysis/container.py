@@ -354,8 +354,10 @@ def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
 
 
 def _as_lines(block: bytes, separator: bytes) -> pl.Series:
+    # A record with it is damaged, and stays so with another of its kind.
+    unsplit = block.replace(_NEVER.encode(), b"\x02")
     return pl.read_csv(
-        block,
+        unsplit,
         has_header=False,
         separator=_NEVER,
         quote_char=None,

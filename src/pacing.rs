@@ -113,6 +113,10 @@ mod tests {
             SpikeSuppression::spacing(Duration::MAX, 1)
         });
         pacer.next_release_time(MDS);
+        assert_eq!(
+            SpikeSuppression::spacing(Duration::MAX, u64::MAX),
+            Duration::from_secs(1)
+        );
         assert_eq!(SpikeSuppression::spacing(Duration::ZERO, 0), Duration::ZERO);
         assert_eq!(SpikeSuppression::max_rate_bps(Duration::ZERO, 1), None);
     }

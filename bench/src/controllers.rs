@@ -43,6 +43,9 @@ const RTT: Duration = Duration::from_millis(100);
 /// Packets that are measured at least.
 const LEAST_PACKETS: u64 = 1000;
 
+/// ACKs of what is left of the first window after the loss.
+const ACKS_AFTER_LOSS: usize = 10;
+
 /// The part of the first window that is lost. quiche's CUBIC takes a decrease back if less than a
 /// fifth was.
 const LOST: f64 = 0.3;
@@ -151,7 +154,13 @@ impl<S: Subject> Connection<S> {
         }
         let lost = (self.under_way.len() as f64 * LOST) as usize;
         self.under_way.drain(..lost);
-        self.acknowledge(AFTER_LOSS)
+        self.acknowledge(AFTER_LOSS)?;
+        // quiche looks through the lost packets at every ACK of the next RTT: few ACKs for the rest.
+        let at_once = self.under_way.len().div_ceil(ACKS_AFTER_LOSS);
+        while !self.under_way.is_empty() {
+            self.acknowledge(at_once.min(self.under_way.len()))?;
+        }
+        Ok(())
     }
 
     /// Goes on until so many packets more have been sent.

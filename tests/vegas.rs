@@ -380,6 +380,7 @@ fn two_datagrams_per_interval_in_congestion_avoidance() {
     script.wait(BASE_RTT);
     let start = script.now;
     // RTT · MSS / cwnd with the smoothed RTT of 100 ms.
+    assert_eq!(script.vegas.burst_bytes(), Some(2 * MDS));
     let spacing = BASE_RTT / script.window() as u32;
     let mut times = Vec::new();
     for _ in 0..6 {

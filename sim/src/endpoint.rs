@@ -207,9 +207,11 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has the NAT give the client another address if that is due.
+    /// Has the NAT give the client another address if that is due. A server does not
+    /// follow a client before it has the end of the handshake (RFC 9000 §9), and the
+    /// first that a client of it hears is the server's spare connection ids.
     fn rebind(&mut self, now: Time) {
-        if self.itinerary.is_due(Move::Rebinding, now) && self.connection.is_established() {
+        if self.itinerary.is_due(Move::Rebinding, now) && self.connection.available_dcids() > 0 {
             self.itinerary.make();
         }
     }

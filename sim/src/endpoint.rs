@@ -278,6 +278,7 @@ impl Endpoint {
             due |= self.connection.send_ack_eliciting().is_ok();
         }
         if is_due(self.application.more_at(self.woken_at)) {
+            self.woken_at = Some(now);
             self.application.wake(now);
             self.hungry = true;
             due = true;

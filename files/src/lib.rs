@@ -90,7 +90,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fill(WholeFile::with_mode(path, 0o600)?, bytes)
 }
 
-/// Finds out before long work whether its result could be [written](write) there.
+/// Finds out before long work whether its result could be [written](write()) there.
 ///
 /// # Errors
 ///

@@ -14,10 +14,10 @@ const PRINT_EVERY: Duration = Duration::from_secs(30);
 
 const TEMPLATE: &str = "{prefix} [{bar:30}] {msg}";
 
-const SWEEP_TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
+const SHARE_TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
 
-/// The length of a sweep's bar.
-const SWEEP_STEPS: u64 = 1000;
+/// The length of the bar of a share.
+const STEPS: u64 = 1000;
 
 /// The bars are drawn that often. They live in this thread, since time stands
 /// still in those of the simulations.
@@ -72,76 +72,60 @@ pub(crate) fn shown<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> T 
 
 /// Does `work` on a sweep and shows how far it is and how long it may take.
 pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) -> T {
-    let start = Instant::now();
-    let terminal = stderr().is_terminal();
-    let bar = match terminal {
-        true => ProgressBar::new(SWEEP_STEPS),
-        false => ProgressBar::hidden(),
-    };
-    bar.set_style(
-        ProgressStyle::with_template(SWEEP_TEMPLATE)
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        let mut printed = start;
-        while !worker.is_finished() {
-            thread::sleep(DRAW_EVERY);
-            let progress = sweep.progress();
-            bar.set_position((progress.share * SWEEP_STEPS as f64) as u64);
-            bar.set_message(state(progress, start.elapsed()));
-            if !terminal && printed.elapsed() >= PRINT_EVERY {
-                printed = Instant::now();
-                eprintln!("{}", state(progress, start.elapsed()));
-            }
-        }
+    of_all(work, |elapsed| {
         let progress = sweep.progress();
-        match terminal {
-            true => {
-                bar.set_position((progress.share * SWEEP_STEPS as f64) as u64);
-                bar.abandon_with_message(state(progress, start.elapsed()));
-            }
-            false => eprintln!("{}", state(progress, start.elapsed())),
-        }
-        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+        (progress.share, state(progress, elapsed))
     })
 }
 
 /// Does `work` on a long run and shows how far it is.
 pub(crate) fn of_soak<T: Send>(soak: &Soak, work: impl FnOnce() -> T + Send) -> T {
+    of_all(work, |elapsed| {
+        let simulated = soak.simulated();
+        let hours = simulated.as_secs_f64() / 3600.0;
+        let took = clock(elapsed.as_secs_f64());
+        let state = format!(
+            "{hours:.1} simulated hours, {} flows in {took}",
+            soak.flows()
+        );
+        (simulated.div_duration_f64(soak.duration()), state)
+    })
+}
+
+/// Does `work` and shows by one bar, or a line now and then, what `look` sees of it after a time: the
+/// share that is done, and in words.
+fn of_all<T: Send>(work: impl FnOnce() -> T + Send, look: impl Fn(Duration) -> (f64, String)) -> T {
     let start = Instant::now();
     let terminal = stderr().is_terminal();
     let bar = match terminal {
-        true => ProgressBar::new(milliseconds(soak.duration())),
+        true => ProgressBar::new(STEPS),
         false => ProgressBar::hidden(),
     };
     bar.set_style(
-        ProgressStyle::with_template(SWEEP_TEMPLATE)
+        ProgressStyle::with_template(SHARE_TEMPLATE)
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
+    let draw = || {
+        let (share, state) = look(start.elapsed());
+        bar.set_position((share * STEPS as f64) as u64);
+        bar.set_message(state.clone());
+        state
+    };
     thread::scope(|scope| {
         let worker = scope.spawn(work);
         let mut printed = start;
-        let state = || {
-            let hours = soak.simulated().as_secs_f64() / 3600.0;
-            let took = clock(start.elapsed().as_secs_f64());
-            format!(
-                "{hours:.1} simulated hours, {} flows in {took}",
-                soak.flows()
-            )
-        };
         while !worker.is_finished() {
             thread::sleep(DRAW_EVERY);
-            bar.set_position(milliseconds(soak.simulated()));
-            bar.set_message(state());
+            let state = draw();
             if !terminal && printed.elapsed() >= PRINT_EVERY {
                 printed = Instant::now();
-                eprintln!("{}", state());
+                eprintln!("{state}");
             }
         }
+        let state = draw();
         match terminal {
-            true => bar.abandon_with_message(state()),
-            false => eprintln!("{}", state()),
+            true => bar.abandon(),
+            false => eprintln!("{state}"),
         }
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })

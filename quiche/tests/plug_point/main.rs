@@ -5,6 +5,7 @@ mod amplification;
 mod answers;
 mod connection_ids;
 mod events;
+mod handshake;
 mod loopback;
 mod pair;
 mod rebinding;

@@ -19,9 +19,12 @@ flags=(--cc "$cc" --no-gso)
 if [[ -n ${QLOGDIR:-} ]]; then
     flags+=(--qlog-dir "$QLOGDIR" --qlog "${QLOG:-full}")
 fi
-# When 30 % of the packets are lost, probes can back off for longer than the usual 30 s.
+# When 30 % of the packets are lost, probes can back off for longer than the usual 10 and 30 s.
 case $TESTCASE in
-multiconnect | handshakeloss | handshakecorruption) flags+=(--idle-timeout 120) ;;
+multiconnect | handshakeloss | handshakecorruption)
+    flags+=(--idle-timeout 120)
+    if [[ $ROLE == server ]]; then flags+=(--handshake-timeout 120); fi
+    ;;
 esac
 if [[ -n ${SSLKEYLOGFILE:-} ]]; then
     flags+=(--keylog "$SSLKEYLOGFILE")

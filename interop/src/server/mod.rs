@@ -124,6 +124,10 @@ pub struct Arguments {
     #[arg(long, default_value = "30", value_parser = arguments::seconds, value_name = "SECONDS")]
     pub idle_timeout: Duration,
 
+    /// Close a connection whose handshake is not complete after so many seconds
+    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
+    pub handshake_timeout: Duration,
+
     /// Finish responses for so many seconds when asked to end
     #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
     pub shutdown_timeout: Duration,
@@ -292,6 +296,7 @@ impl Server {
             tokens: Tokens::new()?,
             always_retry: arguments.retry,
             max_connections: arguments.max_connections,
+            handshake_timeout: arguments.handshake_timeout,
         };
         let service = Service {
             files,

@@ -17,6 +17,10 @@ use crate::transport::{H3, HQ};
 /// How often a turn fills the connection anew before others get theirs.
 const FILLS_PER_TURN: usize = 16;
 
+/// Of RFC 9000 §20.1.
+const INTERNAL_ERROR: u64 = 0x1;
+const CONNECTION_REFUSED: u64 = 0x2;
+
 /// Codes with which a connection ends in order: of HTTP/3 (RFC 9114 §8.1), and of none.
 const H3_NO_ERROR: u64 = 0x100;
 
@@ -32,6 +36,8 @@ pub(super) struct Session {
     /// When it wakes next, as the server's agenda has it.
     pub(super) wake: Option<Instant>,
     outbox: Outbox,
+    /// When its handshake has to be complete.
+    establish_until: Instant,
     application: Option<Application>,
     /// Not before this time is it closed for being idle; only while the server is leaving.
     leave_after: Option<Instant>,
@@ -81,6 +87,8 @@ pub(super) struct Next {
     pub(super) soon: bool,
     /// Another turn when its socket is writable.
     pub(super) blocked: bool,
+    /// Nothing: it has ended.
+    pub(super) over: bool,
 }
 
 impl Session {
@@ -89,6 +97,7 @@ impl Session {
         facts: Facts,
         ids: Vec<ConnectionId<'static>>,
         outbox: Outbox,
+        establish_until: Instant,
     ) -> Self {
         Session {
             connection,
@@ -98,6 +107,7 @@ impl Session {
             is_traced: false,
             wake: None,
             outbox,
+            establish_until,
             application: None,
             leave_after: None,
         }
@@ -124,6 +134,15 @@ impl Session {
             application.read(&mut self.connection, service);
         }
         self.leave_if_idle(now);
+        let is_establishing = !self.connection.is_established();
+        let is_overdue = is_establishing && self.establish_until <= now;
+        if is_overdue {
+            tracing::debug!(
+                id = self.connection.trace_id(),
+                "the handshake takes too long"
+            );
+            self.close(false, CONNECTION_REFUSED);
+        }
         let turn = self.send(service, sockets, scratch);
         if let Some(sampled) = &mut self.sampled {
             service.metrics.sample(sampled, &self.connection, now);
@@ -135,13 +154,17 @@ impl Session {
         let leave = self
             .leave_after
             .filter(|time| *time > now && self.connection.local_error().is_none());
+        let establish = is_establishing.then_some(self.establish_until);
         Next {
-            wake: [self.connection.timeout_instant(), release, leave]
+            wake: [self.connection.timeout_instant(), release, leave, establish]
                 .into_iter()
                 .flatten()
                 .min(),
             soon: turn == Turn::More,
             blocked: turn == Turn::Blocked,
+            // Its last words may have no room in what a client is sent whose address is not proven
+            // (RFC 9000 §8.1): it does not wait for that, nor for its draining period.
+            over: is_overdue || self.connection.is_closed(),
         }
     }
 
@@ -170,7 +193,7 @@ impl Session {
                 Ok(turn) => return turn,
                 Err(error) => {
                     tracing::debug!(%error, id = self.connection.trace_id(), "cannot go on");
-                    self.close(false, 0x1); // INTERNAL_ERROR (RFC 9000 §20.1)
+                    self.close(false, INTERNAL_ERROR);
                     return Turn::Done;
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use boring::ssl::{NameType, SslContextBuilder};
 use quiche::{Config, ConnectionId, Header, RecvInfo, SendInfo, Type};
@@ -20,6 +20,9 @@ use crate::transport;
 /// A client's first datagram is at least this long (RFC 9000 §14.1).
 const MIN_INITIAL_BYTES: usize = 1_200;
 
+/// A client's first destination connection id is at least this long (RFC 9000 §7.2).
+const MIN_INITIAL_ID_BYTES: usize = 8;
+
 /// The side of connections whose traces are written.
 const SIDE: &str = "server";
 
@@ -35,6 +38,7 @@ pub(super) struct Acceptance {
     /// Whether every client proves its address, or those alone that come when it is getting full.
     pub(super) always_retry: bool,
     pub(super) max_connections: usize,
+    pub(super) handshake_timeout: Duration,
 }
 
 /// Chooses controllers in the handshake, where the host is known.
@@ -181,7 +185,8 @@ impl Sessions {
             send(sockets, &reply[..length], info);
             return Ok(None);
         }
-        if header.ty != Type::Initial || self.leaving {
+        let is_beginning = header.ty == Type::Initial && header.dcid.len() >= MIN_INITIAL_ID_BYTES;
+        if !is_beginning || self.leaving {
             return Ok(None);
         }
         if self.sessions.len() >= self.acceptance.max_connections {
@@ -246,8 +251,9 @@ impl Sessions {
             self.ids.insert(id.clone(), number);
         }
         let outbox = Outbox::new(self.acceptance.pacing);
-        self.sessions
-            .insert(number, Session::new(connection, facts, ids, outbox));
+        let establish_until = Instant::now() + self.acceptance.handshake_timeout;
+        let session = Session::new(connection, facts, ids, outbox, establish_until);
+        self.sessions.insert(number, session);
         if let Some(controller) = early {
             self.trace(number, &controller);
         }
@@ -307,7 +313,7 @@ impl Sessions {
             self.agenda.remove(&(wake, id));
         }
         let next = session.turn(&self.service, sockets, &mut self.scratch);
-        if session.connection.is_closed() {
+        if next.over {
             self.remove(id);
             return;
         }

@@ -303,6 +303,24 @@ fn handshakes_that_never_go_on() {
 }
 
 #[test]
+fn handshakes_that_take_too_long_lose_their_place() {
+    let server = serve(&["--handshake-timeout", "1", "--idle-timeout", "600"]);
+    let mut crowd = http3(&server);
+    crowd.connect(1);
+    let mut slow = http3(&server);
+    slow.begin();
+    slow.flush();
+    assert!(soon(|| server.metric("gallop_connections_open") == 2));
+    assert!(soon(|| server.metric("gallop_connections_open") == 1));
+    // Whoever still waits is told: CONNECTION_REFUSED (RFC 9000 §20.1).
+    slow.until(|slow| {
+        let refused = |error: &quiche::ConnectionError| !error.is_app && error.error_code == 2;
+        slow.all(|member| member.connection.peer_error().is_some_and(refused))
+    });
+    ask_and_read(&mut crowd, 1);
+}
+
+#[test]
 #[ignore = "long"]
 fn long_handshakes_that_never_go_on() {
     half_open(20_000, false);
@@ -363,20 +381,32 @@ fn forged_initials_leave_no_trace() {
     assert_eq!(names(&server.path("qlog")).len(), 1);
 }
 
-#[test]
-fn too_many_open_files_are_said_to_be_so() {
+/// A server that starts under limits of the shell's `ulimit`.
+fn serve_under(limits: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap().to_owned();
     std::fs::create_dir(folder.path().join("root")).unwrap();
     let mut command = Command::new("sh");
     command
-        .args(["-c", "ulimit -n 40; exec \"$@\"", "sh"])
+        .args(["-ec", &format!("ulimit {limits}; exec \"$@\""), "sh"])
         .arg(env!("CARGO_BIN_EXE_gallop-server"))
         .args(["--listen", "127.0.0.1:0", "--log", "json"])
         .args(["--root", &format!("{place}/root")])
         .args(["--cert-dir", &format!("{place}/certificates")])
         .stderr(Stdio::piped());
-    let server = Server::spawn(command, folder);
+    Server::spawn(command, folder)
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let server = serve_under("-S -n 40; ulimit -H -n 200");
+    let (soft, hard) = server.open_files_limits();
+    assert_eq!((soft.as_str(), hard.as_str()), ("200", "200"));
+}
+
+#[test]
+fn too_many_open_files_are_said_to_be_so() {
+    let server = serve_under("-n 40");
     server.write("small", &[7; FILE_BYTES]);
     server.write("large", &vec![7; 4 << 20]);
     assert!(is_served(&server));
@@ -387,5 +417,6 @@ fn too_many_open_files_are_said_to_be_so() {
     let (report, _) = server.report(&[&server.url("/small")]);
     assert_eq!(report["transfers"][0]["status"], 503);
     crowd.close(1);
-    assert!(is_served(&server));
+    // Its files stay open while it drains (RFC 9000 §10.2).
+    assert!(soon(|| is_served(&server)));
 }

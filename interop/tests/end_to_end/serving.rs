@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 
 use gallop_interop::transport::{H3, HQ};
+use quiche::h3::{self, NameValue};
 
 use crate::setup::{Peer, Server, names, text};
 
@@ -115,6 +116,26 @@ fn an_unknown_version_is_answered() {
 }
 
 #[test]
+fn a_first_connection_id_has_eight_bytes() {
+    // So an answer needs no more than the header (RFC 9000 §17.2.2) and the size.
+    let server = Server::start(&["--retry"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for length in [0, 1, 7, 8] {
+        let mut header = vec![0xc0, 0, 0, 0, 1, length];
+        header.extend(vec![0xaa; length.into()]);
+        // The client's own id, by which an answer is known; no token, and a length to the end.
+        header.extend([1, length, 0, 0x44, 0x80]);
+        header.resize(1_200, 0);
+        socket.send_to(&header, server.address).unwrap();
+    }
+    let mut answer = [0; 1_500];
+    let (length, _) = socket.recv_from(&mut answer).unwrap();
+    let retry = quiche::Header::from_slice(&mut answer[..length], 0).unwrap();
+    assert_eq!(retry.ty, quiche::Type::Retry);
+    assert_eq!(retry.dcid.as_ref(), [8]);
+}
+
+#[test]
 fn uploads_have_limits() {
     let server = Server::start(&["--upload-dir", "{}", "--upload-limit", "1000"]);
     fs::write(server.path("small"), [1; 1_000]).unwrap();
@@ -138,6 +159,57 @@ fn uploads_have_limits() {
         names(server.folder.path()),
         ["certificates", "large", "root", "sent", "small"]
     );
+}
+
+#[test]
+fn uploads_at_a_time_are_limited() {
+    let server = Server::start(&[]);
+    let mut peer = Peer::connect(server.address, H3);
+    let config = h3::Config::new().unwrap();
+    let mut http3 = h3::Connection::with_transport(&mut peer.connection, &config).unwrap();
+    let head = [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/x"),
+    ]
+    .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let begin = |http3: &mut h3::Connection, peer: &mut Peer| {
+        let connection = &mut peer.connection;
+        http3.send_request(connection, &head, false).unwrap()
+    };
+    let end = |http3: &mut h3::Connection, peer: &mut Peer, stream| {
+        let connection = &mut peer.connection;
+        http3.send_body(connection, stream, b"x", true).unwrap();
+    };
+    let streams: Vec<_> = (0..100).map(|_| begin(&mut http3, &mut peer)).collect();
+    let more = begin(&mut http3, &mut peer);
+    assert_eq!(
+        first_status(&mut http3, &mut peer),
+        (more, "503".to_owned())
+    );
+    // One that has ended leaves room for another.
+    end(&mut http3, &mut peer, streams[50]);
+    let ended = (streams[50], "200".to_owned());
+    assert_eq!(first_status(&mut http3, &mut peer), ended);
+    let another = begin(&mut http3, &mut peer);
+    end(&mut http3, &mut peer, another);
+    let ended = (another, "200".to_owned());
+    assert_eq!(first_status(&mut http3, &mut peer), ended);
+}
+
+/// The stream and the status of the next response.
+fn first_status(http3: &mut h3::Connection, peer: &mut Peer) -> (u64, String) {
+    loop {
+        match http3.poll(&mut peer.connection) {
+            Ok((stream, h3::Event::Headers { list, .. })) => {
+                return (stream, text(list[0].value()));
+            }
+            Ok(_) => {}
+            Err(h3::Error::Done) => peer.step(),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]

@@ -159,6 +159,16 @@ impl Server {
             .count()
     }
 
+    /// The files that it may have open, and how far it may raise that.
+    pub fn open_files_limits(&self) -> (String, String) {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", self.child.id())).unwrap();
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"));
+        let mut values = line.unwrap().split_whitespace().map(str::to_owned);
+        (values.next().unwrap(), values.next().unwrap())
+    }
+
     /// CPU time that it has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
@@ -291,7 +301,6 @@ impl Peer {
     /// Goes on until something is so.
     pub fn until(&mut self, is_so: impl Fn(&quiche::Connection) -> bool) {
         let begun = Instant::now();
-        let mut buffer = [0; 65_535];
         while !is_so(&self.connection) {
             assert!(
                 begun.elapsed() < PATIENCE,
@@ -299,18 +308,24 @@ impl Peer {
                 self.connection.stats(),
                 self.connection.path_stats().collect::<Vec<_>>()
             );
-            self.send();
-            match self.socket.recv_from(&mut buffer) {
-                Ok((length, from)) => {
-                    let to = self.socket.local_addr().unwrap();
-                    let info = quiche::RecvInfo { from, to };
-                    let _ = self.connection.recv(&mut buffer[..length], info);
-                }
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(_) => self.connection.on_timeout(),
-            }
+            self.step();
         }
         self.send();
+    }
+
+    /// Sends what there is to send, and receives a datagram if one comes.
+    pub fn step(&mut self) {
+        let mut buffer = [0; 65_535];
+        self.send();
+        match self.socket.recv_from(&mut buffer) {
+            Ok((length, from)) => {
+                let to = self.socket.local_addr().unwrap();
+                let info = quiche::RecvInfo { from, to };
+                let _ = self.connection.recv(&mut buffer[..length], info);
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(_) => self.connection.on_timeout(),
+        }
     }
 
     /// Writes to a stream and reads it to its end, or to its reset.

@@ -7,6 +7,7 @@ mod connection_ids;
 mod events;
 mod handshake;
 mod loopback;
+mod lost_streams;
 mod pair;
 mod rebinding;
 mod recorder;

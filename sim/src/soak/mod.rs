@@ -16,8 +16,9 @@ use thiserror::Error;
 use watch::{Violation, Violations};
 use world::World;
 
-/// Flows that may be open at once; more do not come.
-const MOST_OPEN: usize = 40;
+/// Flows that may be open at once; more do not come. Their smallest windows, of up to four packets,
+/// fit into the buffer: else one of them may find it full for hours.
+const MOST_OPEN: usize = 14;
 
 /// Between two looks at what is held in memory.
 const LOOK_EVERY: Duration = Duration::from_secs(60);

@@ -1,0 +1,274 @@
+//! The adapter between quiche's plug point and the controllers: beside each controller behind it runs
+//! one of the same kind that is told the same without it, and both always answer the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gallop::Algorithm;
+use gallop::controller::{Ack, Controller as Plain, PacketInfo, Phase, RttEstimate, SentPacket};
+use gallop::gallop::GallopVegas;
+use gallop::vegas::{Doubling, PathConfig, Vegas};
+use gallop_sim::clock::Time;
+use gallop_sim::impairment::{Fate, Impairment};
+use gallop_sim::packet::Packet;
+use gallop_sim::traffic::Bulk;
+use gallop_sim::{Controller, Conversation, Dumbbell, Flow, Simulation, isolated};
+use quiche::{
+    AckEvent, CongestionController, CongestionControllerFactory, ControllerConfig, LossEvent,
+    LostPacket, StartupExitReason,
+};
+
+const SEED: u64 = 1;
+
+/// How often each event and each answer was there to compare.
+type Seen = Arc<Mutex<BTreeMap<&'static str, u64>>>;
+
+/// Makes controllers of an algorithm, each with its double.
+#[derive(Debug)]
+struct Doubles {
+    algorithm: Algorithm,
+    seen: Seen,
+}
+
+impl CongestionControllerFactory for Doubles {
+    fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {
+        let path = PathConfig {
+            max_datagram_size_bytes: config.max_datagram_size,
+            initial_window_packets: config.initial_congestion_window_packets as u64,
+            pacing: config.pacing,
+        };
+        let adapted = self.algorithm.build(config);
+        let seen = Arc::clone(&self.seen);
+        match self.algorithm {
+            Algorithm::Vegas(options) => Box::new(Double {
+                plain: Vegas::<Doubling>::new(options, &path),
+                adapted,
+                seen,
+            }),
+            Algorithm::GallopVegas(options) => Box::new(Double {
+                plain: GallopVegas::new(options, &path),
+                adapted,
+                seen,
+            }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Double<C> {
+    adapted: Box<dyn CongestionController>,
+    plain: C,
+    seen: Seen,
+}
+
+/// A lost packet, as controllers are told of it.
+fn lost(packet: &LostPacket) -> PacketInfo {
+    PacketInfo {
+        packet_number: packet.pkt_num,
+        time_sent: packet.time_sent,
+        size_bytes: packet.size,
+    }
+}
+
+impl<C: Plain> Double<C> {
+    fn see(&self, what: &'static str) {
+        *self.seen.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    fn compare(&self, event: &'static str) {
+        self.see(event);
+        let (adapted, plain) = (&self.adapted, &self.plain);
+        let (state, now) = (plain.state(), Instant::now());
+        assert_eq!(adapted.congestion_window(), plain.window_bytes(), "{event}");
+        assert_eq!(adapted.ssthresh(), plain.ssthresh_bytes(), "{event}");
+        assert_eq!(adapted.send_quantum(), plain.burst_bytes(), "{event}");
+        assert_eq!(adapted.next_release_time(), plain.next_release_time());
+        assert_eq!(adapted.state_str(now), state.phase.as_str(), "{event}");
+        assert!(adapted.whole_datagrams());
+
+        // In bytes per second there, in bits here.
+        let bytes_per_second = state.pacing_rate_bps.map(|bps| (bps * 0.125).floor());
+        let rate = adapted.pacing_rate().map(|rate| rate as f64);
+        assert_eq!(rate, bytes_per_second, "{event}");
+
+        let is_after_loss = state.phase == Phase::Recovery;
+        let reason = adapted.startup_exit_reason();
+        assert_eq!(reason == StartupExitReason::Loss, is_after_loss, "{event}");
+
+        let ms = |time: Duration| time.as_nanos() as f64 / 1e6;
+        let round = state.last_round;
+        let figures = [
+            ("vegas_alpha_packets", Some(state.thresholds_packets.0)),
+            ("vegas_beta_packets", Some(state.thresholds_packets.1)),
+            ("vegas_base_rtt_ms", state.base_rtt.map(ms)),
+            ("vegas_round_rtt_ms", round.map(|round| ms(round.rtt))),
+            ("vegas_expected_bps", round.map(|round| round.expected_bps)),
+            ("vegas_actual_bps", round.map(|round| round.actual_bps)),
+            (
+                "vegas_backlog_packets",
+                round.map(|round| round.backlog_packets),
+            ),
+            (
+                "vegas_incr_packets",
+                state.incr_packets.map(|incr| incr as f64),
+            ),
+            ("vegas_status", state.status.map(f64::from)),
+        ];
+        let mut reported = BTreeMap::new();
+        adapted.metrics(&mut |name, value| {
+            reported.insert(name, value);
+        });
+        for (name, figure) in figures {
+            let reported = reported.remove(name);
+            let is_same = match (reported, figure) {
+                (Some(reported), Some(figure)) => (reported - figure).abs() <= 1e-9 * figure.abs(),
+                (reported, figure) => reported == figure,
+            };
+            assert!(is_same, "{event}: {name} is {reported:?}, not {figure:?}");
+        }
+        assert_eq!(reported, BTreeMap::new(), "{event}");
+
+        for (what, is_there) in [
+            ("ssthresh", adapted.ssthresh().is_some()),
+            ("a release time", adapted.next_release_time().is_some()),
+            ("a pacing rate", rate.is_some_and(|rate| rate > 0.0)),
+            ("a burst", adapted.send_quantum().is_some()),
+            ("recovery", is_after_loss),
+            ("a round", round.is_some()),
+        ] {
+            if is_there {
+                self.see(what);
+            }
+        }
+    }
+}
+
+impl<C: Plain> CongestionController for Double<C> {
+    fn congestion_window(&self) -> usize {
+        self.adapted.congestion_window()
+    }
+
+    fn on_packet_sent(&mut self, packet: &quiche::SentPacket) {
+        self.adapted.on_packet_sent(packet);
+        self.plain.on_packet_sent(&SentPacket {
+            packet_number: packet.pkt_num,
+            time_sent: packet.time_sent,
+            size_bytes: packet.size,
+            bytes_in_flight: packet.bytes_in_flight,
+        });
+        self.compare("sent");
+    }
+
+    fn on_packets_acked(&mut self, event: &AckEvent<'_>) {
+        self.adapted.on_packets_acked(event);
+        let ack = Ack {
+            now: event.now,
+            measures_rtt: event.rtt_updated,
+            ack_delay: event.ack_delay,
+            rtt: RttEstimate {
+                smoothed: event.rtt.rtt(),
+                variation: event.rtt.rttvar(),
+                max_ack_delay: event.rtt.max_ack_delay(),
+            },
+        };
+        let packets = event.packets.iter().map(|packet| PacketInfo {
+            packet_number: packet.pkt_num,
+            time_sent: packet.time_sent,
+            size_bytes: packet.size,
+        });
+        self.plain.on_packets_acked(&ack, packets);
+        self.compare("acknowledged");
+    }
+
+    fn on_packets_lost(&mut self, event: &LossEvent<'_>) {
+        self.adapted.on_packets_lost(event);
+        self.plain.on_packets_lost(event.packets.iter().map(lost));
+        self.compare("lost");
+    }
+
+    fn on_spurious_loss(&mut self, now: Instant, packets: &[LostPacket]) {
+        self.adapted.on_spurious_loss(now, packets);
+        self.plain.on_spurious_loss(packets.iter().map(lost));
+        self.compare("spuriously lost");
+    }
+
+    fn on_mtu_update(&mut self, max_datagram_size: usize) {
+        self.adapted.on_mtu_update(max_datagram_size);
+        self.plain.on_mtu_update(max_datagram_size);
+        self.compare("MTU");
+    }
+
+    fn next_release_time(&self) -> Option<Instant> {
+        self.adapted.next_release_time()
+    }
+
+    fn whole_datagrams(&self) -> bool {
+        self.adapted.whole_datagrams()
+    }
+}
+
+/// Loses some datagrams, and holds some so long that they count as lost.
+#[derive(Debug, Default)]
+struct Rough {
+    passed: u64,
+}
+
+impl Impairment for Rough {
+    fn decide(&mut self, _packet: &mut Packet, _now: Time) -> Fate {
+        self.passed += 1;
+        match self.passed {
+            passed if passed % 601 == 0 => Fate::Lose,
+            passed if passed % 401 == 0 => Fate::Hold(Duration::from_millis(20)),
+            _ => Fate::Pass,
+        }
+    }
+}
+
+fn transfer(name: &str, seen: &Seen) {
+    let mut path = Dumbbell::new(
+        "10mbit".parse().expect("a rate"),
+        Duration::from_millis(40),
+        "50p".parse().expect("a buffer"),
+    );
+    path.impairments = vec![Box::new(Rough::default())];
+    let mut simulation = Simulation::new(path.build(1, SEED).topology).expect("a sound topology");
+    let factory = Doubles {
+        algorithm: name.parse().expect("a controller"),
+        seen: Arc::clone(seen),
+    };
+    let flow = Flow {
+        conversation: Conversation::answer(Box::new(Bulk::Bytes(5_000_000))),
+        discovers_mtu: true,
+        ..Flow::new(Controller::Factory(Arc::new(factory)))
+    };
+    simulation.add_flow(flow).expect("a route");
+    simulation
+        .run_to_completion(Duration::from_secs(60))
+        .expect("a transfer that arrives");
+}
+
+#[test]
+fn nothing_is_changed_or_lost_on_the_way_to_a_controller_and_back() {
+    for name in ["vegas", "gallop-vegas:alpha=1,beta=3"] {
+        let seen = Seen::default();
+        isolated(SEED, || transfer(name, &seen)).expect("clock and entropy are linked");
+        let seen = seen.lock().unwrap();
+        for what in [
+            "sent",
+            "acknowledged",
+            "lost",
+            "spuriously lost",
+            "MTU",
+            "ssthresh",
+            "a release time",
+            "a pacing rate",
+            "a burst",
+            "recovery",
+            "a round",
+        ] {
+            assert!(seen.contains_key(what), "{name}: never {what}: {seen:?}");
+        }
+    }
+}

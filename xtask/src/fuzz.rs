@@ -56,12 +56,16 @@ pub struct Arguments {
 }
 
 /// LLVM's counters, and bolero with libFuzzer in place of random inputs.
+///
+/// libFuzzer has the functions that the counters call. With a test Cargo builds the programs of its
+/// package as well; they have no libFuzzer, are not run, and need not be whole.
 const FLAGS: &str = "-Cpasses=sancov-module --cfg fuzzing --cfg fuzzing_libfuzzer \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Cllvm-args=-sanitizer-coverage-stack-depth";
+    -Cllvm-args=-sanitizer-coverage-stack-depth \
+    -Clink-arg=-Wl,--unresolved-symbols=ignore-all";
 
 /// The longest that one input may take, the memory that it may use, and its size.
 const INPUT_LIMIT: Duration = Duration::from_secs(60);
@@ -147,9 +151,8 @@ fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<Pat
         // With a target, the flags are not for build scripts.
         .args(["--target", host.trim(), "--message-format", "json"])
         .args(["--package", target.package, "--test", target.test])
-        // Without a QUIC stack: programs of the packages that have one do not link with the counters,
-        // since they have no libFuzzer.
-        .arg("--no-default-features")
+        // Who needs no QUIC stack does not wait for BoringSSL.
+        .args(["--no-default-features", "--features", target.features])
         .env("CARGO_TARGET_DIR", folder)
         .env("RUSTFLAGS", flags)
         .stderr(Stdio::inherit());

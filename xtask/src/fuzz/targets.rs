@@ -12,19 +12,22 @@ pub struct Target {
     /// The package that the test is in, and the name of the test's file.
     pub package: &'static str,
     pub test: &'static str,
+    /// The features that it needs of its package.
+    pub features: &'static str,
     /// Where the test is, and the inputs are beside it.
     pub folder: &'static str,
     /// The files that the target is about.
     pub about: &'static [&'static str],
 }
 
-/// All targets that need no QUIC stack.
-pub const TARGETS: [Target; 4] = [
+/// All targets.
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "vegas",
         proves: "what must hold of Vegas, in any life of a connection",
         package: "gallop",
         test: "invariants",
+        features: "",
         folder: "tests/invariants",
         about: CONTROLLERS,
     },
@@ -33,6 +36,7 @@ pub const TARGETS: [Target; 4] = [
         proves: "what must hold of Gallop-Vegas, in any life of a connection",
         package: "gallop",
         test: "invariants",
+        features: "",
         folder: "tests/invariants",
         about: CONTROLLERS,
     },
@@ -41,6 +45,7 @@ pub const TARGETS: [Target; 4] = [
         proves: "a text is an algorithm with options, or an error that names the culprit",
         package: "gallop",
         test: "invariants",
+        features: "",
         folder: "tests/invariants",
         about: &["src/algorithm.rs", "src/options.rs"],
     },
@@ -49,8 +54,31 @@ pub const TARGETS: [Target; 4] = [
         proves: "an experiment's file is read, or refused with the place of each mistake",
         package: "gallop-sim",
         test: "fuzz_experiments",
+        features: "",
         folder: "sim/tests",
         about: &["sim/src/experiment"],
+    },
+    Target {
+        name: "changed_datagrams",
+        proves: "a connection arrives or ends, whatever a network does to its datagrams",
+        package: "gallop-sim",
+        test: "fuzz_datagrams",
+        features: "engine",
+        folder: "sim/tests",
+        about: &["src"],
+    },
+    Target {
+        name: "requests",
+        proves: "a request gets a true and well-formed answer, or is malformed",
+        package: "gallop-interop",
+        test: "fuzz_requests",
+        features: "",
+        folder: "interop/tests",
+        about: &[
+            "interop/src/server/files.rs",
+            "interop/src/server/request.rs",
+            "interop/src/server/respond.rs",
+        ],
     },
 ];
 

@@ -353,7 +353,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Makes the connections of a flow and lets the client begin.
+    /// Makes the connections of a flow and lets the client begin. Not inlined: they
+    /// are large, and every step would make room for them on the stack.
+    #[inline(never)]
     fn start(&mut self, number: usize) -> Result<(), SimulationError> {
         let running = &mut self.flows[number];
         let ends = connect(number, &mut running.flow, self.now).map_err(|error| {
@@ -384,14 +386,18 @@ impl Simulation {
             self.pool.put(packet);
             return Ok(());
         };
-        let copies: Vec<_> = (0..admission.copies).map(|_| packet.clone()).collect();
-        for packet in std::iter::once(packet).chain(copies) {
-            match held {
-                Duration::ZERO => self.enter(id, packet),
-                held => self.agenda.at(self.now + held, Event::Enter(id, packet)),
-            }
+        for _ in 0..admission.copies {
+            self.enter_after(held, id, packet.clone());
         }
+        self.enter_after(held, id, packet);
         Ok(())
+    }
+
+    fn enter_after(&mut self, held: Duration, id: LinkId, packet: Packet) {
+        match held {
+            Duration::ZERO => self.enter(id, packet),
+            held => self.agenda.at(self.now + held, Event::Enter(id, packet)),
+        }
     }
 
     /// A packet goes past the entrance of a link.

@@ -40,25 +40,25 @@ pub enum Ecn {
 }
 
 /// A UDP datagram, or a whole packet, under way. It is cheap to move.
+///
+/// What links ask of it is in the packet itself: among thousands of packets its
+/// payload would have to come from far away in memory, and only the ends read that.
 #[derive(Clone, Debug)]
-pub struct Packet(Box<Datagram>);
-
-#[derive(Clone, Debug)]
-struct Datagram {
+pub struct Packet {
+    /// The payload and then room for longer ones: packets are used again.
+    buffer: Box<[u8]>,
+    length: usize,
     flow: usize,
-    to: Side,
-    /// Links of its route that it has left behind.
-    hop: usize,
     sequence: u64,
+    /// Links of its route that it has left behind.
+    hop: u32,
     /// Which of the client's addresses it comes from or goes to.
     client_address: u16,
+    to: Side,
     ecn: Ecn,
     corrupted: bool,
-    /// Bytes on the wire beside the payload.
-    overhead: usize,
-    /// The UDP payload and then room for longer ones: packets are used again.
-    buffer: Vec<u8>,
-    length: usize,
+    /// Its headers are part of the payload.
+    whole: bool,
 }
 
 impl Packet {
@@ -66,58 +66,59 @@ impl Packet {
     /// its sender, at the start of its route.
     #[must_use]
     pub fn new(flow: usize, to: Side, sequence: u64, payload: Vec<u8>) -> Packet {
-        Packet(Box::new(Datagram {
+        Packet {
+            length: payload.len(),
+            buffer: payload.into_boxed_slice(),
             flow,
-            to,
-            hop: 0,
             sequence,
+            hop: 0,
             client_address: 0,
+            to,
             ecn: Ecn::NotCapable,
             corrupted: false,
-            overhead: WIRE_OVERHEAD_BYTES,
-            length: payload.len(),
-            buffer: payload,
-        }))
+            whole: false,
+        }
     }
 
     /// As [`new`](Packet::new), of a packet with its headers: `wire` is all that
     /// links serialise, and counts as the payload.
     #[must_use]
     pub fn whole(flow: usize, to: Side, sequence: u64, wire: Vec<u8>) -> Packet {
-        let mut packet = Packet::new(flow, to, sequence, wire);
-        packet.0.overhead = 0;
-        packet
+        Packet {
+            whole: true,
+            ..Packet::new(flow, to, sequence, wire)
+        }
     }
 
     /// Makes this packet the one that [`new`](Packet::new) would, with the
     /// payload it has.
     pub(crate) fn readdress(&mut self, flow: usize, to: Side, client_address: u16, sequence: u64) {
-        self.0.flow = flow;
-        self.0.to = to;
-        self.0.hop = 0;
-        self.0.sequence = sequence;
-        self.0.client_address = client_address;
-        self.0.ecn = Ecn::NotCapable;
-        self.0.corrupted = false;
+        self.flow = flow;
+        self.to = to;
+        self.hop = 0;
+        self.sequence = sequence;
+        self.client_address = client_address;
+        self.ecn = Ecn::NotCapable;
+        self.corrupted = false;
     }
 
     /// What its header says about congestion notification.
     #[must_use]
     pub fn ecn(&self) -> Ecn {
-        self.0.ecn
+        self.ecn
     }
 
     /// The packet allows marks.
     pub fn allow_marks(&mut self) {
-        self.0.ecn = Ecn::Capable;
+        self.ecn = Ecn::Capable;
     }
 
     /// Marks the packet if it allows marks; says whether it is marked now.
     pub fn mark(&mut self) -> bool {
-        match self.0.ecn {
+        match self.ecn {
             Ecn::NotCapable => false,
             Ecn::Capable | Ecn::Marked => {
-                self.0.ecn = Ecn::Marked;
+                self.ecn = Ecn::Marked;
                 true
             }
         }
@@ -125,7 +126,7 @@ impl Packet {
 
     /// Changes bit number `bit` of the payload, counted modulo its length.
     pub(crate) fn corrupt(&mut self, bit: usize) {
-        self.0.corrupted = true;
+        self.corrupted = true;
         let payload = self.payload_mut();
         if !payload.is_empty() {
             let bit = bit % (8 * payload.len());
@@ -137,77 +138,78 @@ impl Packet {
     /// network may.
     pub fn replace_payload(&mut self, payload: &[u8]) {
         self.room_for(payload.len()).copy_from_slice(payload);
-        self.0.corrupted = true;
+        self.corrupted = true;
     }
 
     /// Whether its payload has been changed.
     pub(crate) fn is_corrupted(&self) -> bool {
-        self.0.corrupted
+        self.corrupted
     }
 
     /// The flow it belongs to.
     #[must_use]
     pub fn flow(&self) -> usize {
-        self.0.flow
+        self.flow
     }
 
     /// The side it travels to.
     #[must_use]
     pub fn to(&self) -> Side {
-        self.0.to
+        self.to
     }
 
     /// Its number among the datagrams that its sender has sent.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.0.sequence
+        self.sequence
     }
 
     /// Which of the client's addresses it comes from or goes to, by its number.
     pub(crate) fn client_address(&self) -> u16 {
-        self.0.client_address
+        self.client_address
     }
 
     /// How many links of its route it has left behind.
     pub(crate) fn hop(&self) -> usize {
-        self.0.hop
+        self.hop as usize
     }
 
     /// It has left a link behind.
     pub(crate) fn next_hop(&mut self) {
-        self.0.hop += 1;
+        self.hop += 1;
     }
 
     /// The UDP payload, or the packet if it is a [`whole`](Packet::whole) one.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
-        &self.0.buffer[..self.0.length]
+        &self.buffer[..self.length]
     }
 
     /// The UDP payload, to decrypt in place; or the packet if it is a
     /// [`whole`](Packet::whole) one.
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        let length = self.0.length;
-        &mut self.0.buffer[..length]
+        let length = self.length;
+        &mut self.buffer[..length]
     }
 
     /// Room for a payload of `length` bytes, of any content.
     pub(crate) fn room_for(&mut self, length: usize) -> &mut [u8] {
-        if self.0.buffer.len() < length {
-            self.0.buffer.resize(length, 0);
+        if self.buffer.len() < length {
+            self.buffer = vec![0; length].into_boxed_slice();
         }
-        self.0.length = length;
+        self.length = length;
         self.payload_mut()
     }
 
     /// Makes the payload shorter.
     pub(crate) fn truncate(&mut self, length: usize) {
-        self.0.length = self.0.length.min(length);
+        self.length = self.length.min(length);
     }
 
     /// The bytes a link serialises: payload, UDP and IP headers.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        (self.0.length + self.0.overhead) as u64
+        let overhead = if self.whole { 0 } else { WIRE_OVERHEAD_BYTES };
+        (self.length + overhead) as u64
     }
 }

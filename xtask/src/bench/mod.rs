@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: what controllers, connections, simulations and builds cost.
+//! `cargo xtask bench`: what controllers, connections, simulations, analyses and builds cost.
 
+mod analysis;
 mod build;
 mod callgrind;
 pub mod controllers;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::job::{self, Steps};
 use crate::{process, setup};
 
-/// Measure what controllers, connections, simulations and builds cost
+/// Measure what controllers, connections, simulations, analyses and builds cost
 ///
 /// Everything is compared within one run, as a ratio. Instructions are counted by valgrind; what is
 /// timed is CPU time. The sections of docs/benchmarks.md of what was measured are written anew; what
@@ -51,6 +52,8 @@ enum Benchmark {
     Transfer,
     /// Simulated seconds and packets per CPU second
     Simulator,
+    /// Megabytes of qlog per CPU second, and memory
+    Analysis,
     /// Requests, bytes and memory of servers on the loopback interface
     Server,
     /// CPU time of a build from nothing; compiles BoringSSL again, in a folder of its own
@@ -80,6 +83,7 @@ impl Benchmark {
             Benchmark::Controllers => controllers::run(place),
             Benchmark::Transfer => transfer::run(place),
             Benchmark::Simulator => simulator::run(place),
+            Benchmark::Analysis => analysis::run(place),
             Benchmark::Server => server::run(place),
             Benchmark::Build => build::run(place),
         }

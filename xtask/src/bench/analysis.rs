@@ -1,0 +1,228 @@
+//! How fast the analysis reads traces, and with how much memory, beside what their JSON alone costs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use gallop_sim::comparison::{self, Comparison, Group, Run};
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Place, release};
+use crate::experiment::{self, Preset};
+use crate::{job, process, setup};
+
+/// The traces, in megabytes. A gigabyte takes minutes: docs/benchmarks.md says how it is measured.
+const SIZES_MB: &str = "10,100";
+
+/// What is simulated for the trace that is repeated to these sizes, over the default path.
+const DURATION: &str = "10s";
+const CONTROLLER: &str = "gallop-vegas";
+
+/// The reader that only finds the records and checks their JSON: nobody can do less.
+const FLOOR: &str = "scan";
+
+/// The reader that makes the types of Rust's qlog crate.
+const SERDE: &str = "serde";
+
+/// A value that `reading.py` writes.
+#[derive(Debug, Deserialize)]
+struct Row {
+    /// `analysis/SIZE/READER/WHAT`
+    name: String,
+    value: f64,
+}
+
+/// What reading a trace in one way cost.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Reading {
+    size: String,
+    reader: String,
+    /// Of CPU time of all threads, less what it takes to start.
+    megabytes_per_cpu_s: f64,
+    /// All of it.
+    cpu_s: f64,
+    peak_memory_megabytes: f64,
+}
+
+/// Makes a trace and measures what reads it.
+///
+/// # Errors
+///
+/// Something cannot be installed, built or run.
+pub(super) fn run(place: &Place) -> Result<Outcome> {
+    let python = setup::python(&place.root, &place.target)?;
+    let folder = place.target.join("bench").join("analysis");
+    let trace = trace(place, &folder)?;
+    let report = folder.join("reading.json");
+    process::run(
+        Command::new(python)
+            .arg(place.root.join("qlog-analysis/benchmarks/reading.py"))
+            .arg(trace)
+            .args(["--sizes", SIZES_MB, "--serde"])
+            .arg(serde_parser(place)?)
+            .arg("--json")
+            .arg(&report),
+    )?;
+    let text =
+        fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
+    let rows: Vec<Row> = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not as expected", report.display()))?;
+    let readings = readings(&rows)
+        .with_context(|| format!("{} has values of unknown names", report.display()))?;
+    Ok(Outcome {
+        markdown: markdown(&readings),
+        json: serde_json::to_value(&readings)?,
+    })
+}
+
+/// Simulates a full trace of a sender.
+fn trace(place: &Place, folder: &Path) -> Result<PathBuf> {
+    let preset = Preset::read(&place.root, experiment::DEFAULT)?;
+    let mut setting = preset.setting;
+    setting.duration = DURATION.parse()?;
+    let group = Group {
+        id: "main".into(),
+        title: preset.title.clone(),
+        scenario: setting.scenario()?,
+        runs: vec![Run {
+            id: CONTROLLER.into(),
+            cc: CONTROLLER.into(),
+        }],
+    };
+    let plan = Comparison {
+        title: preset.title,
+        command: "cargo xtask bench analysis".into(),
+        groups: vec![group],
+        claims: Vec::new(),
+    };
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let file = folder.join(comparison::FILE_NAME);
+    plan.write(&file)?;
+    let simulator = job::simulator(&place.root, &place.target)?;
+    process::run(Command::new(simulator).arg("run").arg(&file))?;
+    let run = folder.join("runs").join("main").join(CONTROLLER);
+    Ok(run.join("flow-0.server.sqlog"))
+}
+
+/// Builds the program that parses as qlog-dancer does.
+fn serde_parser(place: &Place) -> Result<PathBuf> {
+    process::run(process::cargo().current_dir(&place.root).args([
+        "build",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "gallop-interop",
+        "--example",
+        "parse_qlog",
+    ]))?;
+    Ok(release(&place.target).join("examples").join("parse_qlog"))
+}
+
+/// The values of each size and reader together, in the order of the rows; nothing if a name is not
+/// known.
+fn readings(rows: &[Row]) -> Option<Vec<Reading>> {
+    let mut readings: Vec<Reading> = Vec::new();
+    for row in rows {
+        let mut parts = row.name.split('/').skip(1);
+        let (size, reader, what) = (parts.next()?, parts.next()?, parts.next()?);
+        let same = |known: &&mut Reading| known.size == size && known.reader == reader;
+        if !readings.iter_mut().any(|known| same(&known)) {
+            readings.push(Reading {
+                size: size.into(),
+                reader: reader.into(),
+                ..Reading::default()
+            });
+        }
+        let reading = readings.iter_mut().find(same)?;
+        *match what {
+            "speed" => &mut reading.megabytes_per_cpu_s,
+            "cpu" => &mut reading.cpu_s,
+            "memory" => &mut reading.peak_memory_megabytes,
+            _ => return None,
+        } = row.value;
+    }
+    Some(readings)
+}
+
+fn markdown(readings: &[Reading]) -> String {
+    let speed = |size: &str, reader: &str| {
+        let mut all = readings.iter();
+        all.find(|one| one.size == size && one.reader == reader)
+            .map_or(f64::NAN, |one| one.megabytes_per_cpu_s)
+    };
+    let floors: BTreeMap<&str, [f64; 2]> = readings
+        .iter()
+        .map(|one| {
+            let size = one.size.as_str();
+            (size, [FLOOR, SERDE].map(|reader| speed(size, reader)))
+        })
+        .collect();
+    let mut text = format!(
+        "| trace | reader | MB per CPU second | to `{FLOOR}` | to `{SERDE}` | CPU seconds, starting \
+         included | peak memory, MB |\n|---|---|---|---|---|---|---|\n"
+    );
+    for one in readings {
+        let [floor, serde] = floors[one.size.as_str()];
+        let _ = writeln!(
+            text,
+            "| {} | `{}` | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} |",
+            one.size,
+            one.reader,
+            one.megabytes_per_cpu_s,
+            one.megabytes_per_cpu_s / floor,
+            one.megabytes_per_cpu_s / serde,
+            one.cpu_s,
+            one.peak_memory_megabytes,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(names: &[(&str, f64)]) -> Vec<Row> {
+        let row = |&(name, value): &(&str, f64)| Row {
+            name: name.into(),
+            value,
+        };
+        names.iter().map(row).collect()
+    }
+
+    #[test]
+    fn values_of_a_reader_stand_in_one_line_with_the_ratios() {
+        let rows = rows(&[
+            ("analysis/10 MB/load/speed", 90.0),
+            ("analysis/10 MB/load/cpu", 0.5),
+            ("analysis/10 MB/load/memory", 123.4),
+            ("analysis/10 MB/scan/speed", 360.0),
+            ("analysis/10 MB/serde/speed", 100.0),
+            ("analysis/100 MB/scan/speed", 400.0),
+        ]);
+        let table = markdown(&readings(&rows).unwrap());
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[2],
+            "| 10 MB | `load` | 90 | 0.25 | 0.90 | 0.50 | 123 |"
+        );
+        assert!(lines[3].starts_with("| 10 MB | `scan` | 360 | 1.00 | 3.60 |"));
+        assert_eq!(lines.len(), 6);
+    }
+
+    #[test]
+    fn an_unknown_value_is_refused() {
+        assert_eq!(
+            readings(&rows(&[("analysis/10 MB/load/colour", 1.0)])),
+            None
+        );
+        assert_eq!(readings(&rows(&[("analysis/10 MB", 1.0)])), None);
+    }
+}

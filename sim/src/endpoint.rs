@@ -236,10 +236,14 @@ impl Endpoint {
         if packet.is_corrupted() {
             // A server makes no connection for a first packet that it cannot read,
             // and quiche gives one up that has read nothing else.
+            let mut more = false;
             if self.connection.stats().recv > 0 || self.place.side == Side::Client {
                 let _unreadable = self.connection.recv(packet.payload_mut(), info);
+                // Of coalesced packets some may be sound, and the last that come.
+                more = self.application.read(&mut self.connection, now)?;
+                self.hungry |= more;
             }
-            return Ok(handshake || !self.connection.is_established());
+            return Ok(more || handshake || !self.connection.is_established());
         }
         match self.connection.recv(packet.payload_mut(), info) {
             Ok(_) | Err(quiche::Error::Done) => {}

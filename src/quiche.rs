@@ -70,6 +70,21 @@ impl From<&LostPacket> for PacketInfo {
     }
 }
 
+impl From<&AckEvent<'_>> for Ack {
+    fn from(event: &AckEvent<'_>) -> Self {
+        Ack {
+            now: event.now,
+            measures_rtt: event.rtt_updated,
+            ack_delay: event.ack_delay,
+            rtt: RttEstimate {
+                smoothed: event.rtt.rtt(),
+                variation: event.rtt.rttvar(),
+                max_ack_delay: event.rtt.max_ack_delay(),
+            },
+        }
+    }
+}
+
 impl<C: Controller + 'static> CongestionController for Adapter<C> {
     fn congestion_window(&self) -> usize {
         self.0.window_bytes()
@@ -85,18 +100,8 @@ impl<C: Controller + 'static> CongestionController for Adapter<C> {
     }
 
     fn on_packets_acked(&mut self, event: &AckEvent<'_>) {
-        let ack = Ack {
-            now: event.now,
-            measures_rtt: event.rtt_updated,
-            ack_delay: event.ack_delay,
-            rtt: RttEstimate {
-                smoothed: event.rtt.rtt(),
-                variation: event.rtt.rttvar(),
-                max_ack_delay: event.rtt.max_ack_delay(),
-            },
-        };
         self.0
-            .on_packets_acked(&ack, event.packets.iter().map(PacketInfo::from));
+            .on_packets_acked(&event.into(), event.packets.iter().map(PacketInfo::from));
     }
 
     fn on_packets_lost(&mut self, event: &LossEvent<'_>) {

@@ -50,16 +50,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 pub fn matrix(root: &Path, target: &Path) -> Result<Command> {
     setup::build_tools()?;
     setup::packet_tools()?;
-    process::run(process::cargo().current_dir(root).args([
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "gallop-interop",
-        "--package",
-        "gallop-matrix",
-    ]))?;
+    let packages = ["--package", "gallop-interop", "--package", "gallop-matrix"];
+    process::build(root, &packages)?;
     let mut matrix = Command::new(target.join("release").join("gallop-matrix"));
     matrix.arg("--root").arg(root).arg("--target").arg(target);
     Ok(matrix)

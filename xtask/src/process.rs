@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,18 @@ pub fn output(command: &mut Command) -> Result<String> {
         );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds packages and targets, by cargo's flags, for release; only what goes wrong is shown.
+///
+/// # Errors
+///
+/// They cannot be built.
+pub fn build(root: &Path, what: &[&str]) -> Result<()> {
+    run(cargo()
+        .current_dir(root)
+        .args(["build", "--quiet", "--release", "--locked"])
+        .args(what))
 }
 
 /// cargo itself: the one that runs us, without what it told us alone.

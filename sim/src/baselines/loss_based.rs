@@ -1,9 +1,7 @@
 //! What RFC 9002 §7 has in common for controllers that take a loss for congestion.
 
 use super::hystart::HyStart;
-use gallop::controller::{
-    Ack, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS, PacketInfo, RttEstimate,
-};
+use gallop::controller::{Ack, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS, PacketInfo};
 use gallop::persistent_congestion::PersistentCongestion;
 use quiche::{
     AckEvent, CongestionController, ControllerConfig, LossEvent, LostPacket, SentPacket,
@@ -287,17 +285,7 @@ impl<A: Avoidance> CongestionController for LossBased<A> {
     }
 
     fn on_packets_acked(&mut self, event: &AckEvent<'_>) {
-        let ack = Ack {
-            now: event.now,
-            measures_rtt: event.rtt_updated,
-            ack_delay: event.ack_delay,
-            rtt: RttEstimate {
-                smoothed: event.rtt.rtt(),
-                variation: event.rtt.rttvar(),
-                max_ack_delay: event.rtt.max_ack_delay(),
-            },
-        };
-        self.acked(&ack, event.packets.iter().map(PacketInfo::from));
+        self.acked(&event.into(), event.packets.iter().map(PacketInfo::from));
     }
 
     fn on_packets_lost(&mut self, event: &LossEvent<'_>) {
@@ -345,6 +333,7 @@ mod tests {
     use super::super::cubic::Cubic;
     use super::super::reno::Reno;
     use super::*;
+    use gallop::controller::RttEstimate;
 
     const BYTES: usize = 1200;
     const RTT: Duration = Duration::from_millis(100);

@@ -112,16 +112,8 @@ fn trace(place: &Place, folder: &Path) -> Result<PathBuf> {
 
 /// Builds the program that parses as qlog-dancer does.
 fn serde_parser(place: &Place) -> Result<PathBuf> {
-    process::run(process::cargo().current_dir(&place.root).args([
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "gallop-interop",
-        "--example",
-        "parse_qlog",
-    ]))?;
+    let example = ["--package", "gallop-interop", "--example", "parse_qlog"];
+    process::build(&place.root, &example)?;
     Ok(release(&place.target).join("examples").join("parse_qlog"))
 }
 

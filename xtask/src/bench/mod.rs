@@ -150,14 +150,7 @@ fn program(place: &Place) -> Result<PathBuf> {
 
 /// Builds a package; gives the path of one of its programs.
 fn build(place: &Place, package: &str, program: &str) -> Result<PathBuf> {
-    process::run(process::cargo().current_dir(&place.root).args([
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        package,
-    ]))?;
+    process::build(&place.root, &["--package", package])?;
     Ok(release(&place.target).join(program))
 }
 

@@ -7,11 +7,11 @@ mod connection_ids;
 mod events;
 mod handshake;
 mod loopback;
-mod lost_streams;
 mod pair;
 mod rebinding;
 mod recorder;
 mod selection;
+mod streams;
 
 use std::time::Duration;
 

@@ -123,7 +123,12 @@ pub fn send_all(connection: &mut Connection) -> Vec<Datagram> {
 
 /// The next datagram of a side, if there is one now.
 pub fn send(connection: &mut Connection) -> Option<Datagram> {
-    let mut buffer = vec![0; 2000];
+    send_up_to(connection, 2000)
+}
+
+/// The next datagram of a side, if there is one now that has no more than that many bytes.
+pub fn send_up_to(connection: &mut Connection, bytes: usize) -> Option<Datagram> {
+    let mut buffer = vec![0; bytes];
     match connection.send(&mut buffer) {
         Ok((length, info)) => {
             buffer.truncate(length);

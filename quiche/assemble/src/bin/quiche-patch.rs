@@ -11,15 +11,25 @@ const USAGE: &str = "\
 usage: quiche-patch checkout DIR   write the release as a git repository, and apply the patch to
                                    its work tree
        quiche-patch save DIR       write what differs from the release in DIR to plug-point.patch
-       quiche-patch checksums      write upstream/SHA256SUMS, after a change of the release";
+       quiche-patch checksums      write upstream/SHA256SUMS, after a change of the release
+
+The patch and the checksums are those of the project that the current folder is in.
+
+Example: quiche-patch checkout ../quiche-tree";
+
+const PATCH: &str = "plug-point.patch";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        ["checkout", dir] => checkout(Path::new(dir)),
-        ["save", dir] => save(Path::new(dir)),
-        ["checksums"] => save_checksums(),
+        ["--help" | "-h"] | [_, "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        ["checkout", dir] => package_dir().and_then(|package| checkout(&package, Path::new(dir))),
+        ["save", dir] => package_dir().and_then(|package| save(&package, Path::new(dir))),
+        ["checksums"] => package_dir().and_then(|package| save_checksums(&package)),
         _ => Err(USAGE.into()),
     };
     match result {
@@ -31,13 +41,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the package `quiche`.
-fn package_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+/// The folder of the package `quiche`, in the project that the current folder is in.
+fn package_dir() -> Result<PathBuf, Box<dyn Error>> {
+    let here = std::env::current_dir()?;
+    let packages = here.ancestors().map(|folder| folder.join("quiche"));
+    let package = packages.into_iter().find(|it| it.join(PATCH).is_file());
+    package.ok_or_else(|| {
+        let message = "is in no folder that has quiche/plug-point.patch: run this in the project";
+        format!("{} {message}", here.display()).into()
+    })
 }
 
-fn checkout(dir: &Path) -> Result<(), Box<dyn Error>> {
-    assemble(Tree::Released, &package_dir(), dir)?;
+fn checkout(package: &Path, dir: &Path) -> Result<(), Box<dyn Error>> {
+    assemble(Tree::Released, package, dir)?;
     git(dir, &["init", "--quiet"])?;
     fs::write(
         dir.join(".git/info/exclude"),
@@ -60,7 +76,7 @@ fn checkout(dir: &Path) -> Result<(), Box<dyn Error>> {
             "--message=quiche as released",
         ],
     )?;
-    let patch = package_dir().canonicalize()?.join("plug-point.patch");
+    let patch = package.join(PATCH);
     // What does not apply, after a change of the release, is left in *.rej files.
     git(
         dir,
@@ -74,7 +90,7 @@ fn checkout(dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn save(dir: &Path) -> Result<(), Box<dyn Error>> {
+fn save(package: &Path, dir: &Path) -> Result<(), Box<dyn Error>> {
     git(dir, &["add", "--intent-to-add", "."])?;
     let diff = git(
         dir,
@@ -89,13 +105,13 @@ fn save(dir: &Path) -> Result<(), Box<dyn Error>> {
             "--dst-prefix=b/",
         ],
     )?;
-    fs::write(package_dir().join("plug-point.patch"), diff)?;
+    fs::write(package.join(PATCH), diff)?;
     Ok(())
 }
 
-fn save_checksums() -> Result<(), Box<dyn Error>> {
-    let text = checksums(&package_dir())?;
-    fs::write(package_dir().join("upstream/SHA256SUMS"), text)?;
+fn save_checksums(package: &Path) -> Result<(), Box<dyn Error>> {
+    let text = checksums(package)?;
+    fs::write(package.join("upstream/SHA256SUMS"), text)?;
     Ok(())
 }
 

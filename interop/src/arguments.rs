@@ -1,6 +1,7 @@
 //! Flags that server and client share.
 
 use std::io::IsTerminal;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
@@ -43,6 +44,22 @@ impl Log {
             Format::Json => builder.json().flatten_event(true).init(),
         }
     }
+}
+
+/// RTTs that a connection can be taken to have before one is measured: from the granularity of
+/// timers (RFC 9002 §6.1.2) to what has the first probe wait for half a minute.
+const INITIAL_RTTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
+
+/// An initial RTT (kInitialRtt of RFC 9002 §6.2.2) in seconds.
+///
+/// # Errors
+///
+/// Says what would be right.
+pub fn initial_rtt(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|rtt| INITIAL_RTTS.contains(rtt))
+        .ok_or_else(|| "a number of seconds from 0.001 to 10 is needed".to_owned())
 }
 
 /// A time in seconds, with decimals.

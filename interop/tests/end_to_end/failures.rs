@@ -30,6 +30,8 @@ fn a_server_that_cannot_start_says_why() {
         (&["--cert", "a.pem"], 2, "--key"),
         (&["--qlog", "full"], 2, "--qlog-dir"),
         (&["--idle-timeout", "soon"], 2, "seconds"),
+        (&["--initial-rtt", "0"], 2, "0.001 to 10"),
+        (&["--initial-rtt", "10.1"], 2, "0.001 to 10"),
         (&["--pacing", "often"], 2, "often"),
         (&["--root", "{}/none"], 1, "--root"),
         (&["--root", "{}/file"], 1, "--root"),

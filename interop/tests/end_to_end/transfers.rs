@@ -1,6 +1,7 @@
 //! Files that come and go, under every controller.
 
 use std::fs;
+use std::path::Path;
 
 use crate::setup::{Server, first_answer, names};
 
@@ -186,6 +187,35 @@ fn rules_choose_by_host_address_and_share() {
         trace.contains("vegas:alpha=1") && trace.contains("vegas_base_rtt_ms")
     });
     assert_eq!(vegas.count(), 1);
+}
+
+#[test]
+fn an_initial_rtt_can_be_given() {
+    let traces = ["--qlog-dir", "{}/qlog"];
+    for (flags, milliseconds) in [(&[][..], 333.0), (&["--initial-rtt", "0.05"], 50.0)] {
+        let mut server = Server::start(&[&traces, flags].concat());
+        server.write("file", &bytes(1_000));
+        let url = server.url("/file");
+        let (report, status) = server.report(&[&traces, flags, &[&url]].concat());
+        assert_eq!(status, 0, "{report:#}");
+        assert_eq!(server.end(), 0);
+        let traces = names(&server.path("qlog"));
+        assert_eq!(traces.len(), 2, "one of each end");
+        for trace in traces {
+            assert_eq!(
+                initial_rtt_ms(&server.path("qlog").join(trace)),
+                milliseconds
+            );
+        }
+    }
+}
+
+/// What a trace says of it.
+fn initial_rtt_ms(trace: &Path) -> f64 {
+    let trace = fs::read_to_string(trace).unwrap();
+    let (_, value) = trace.split_once("\"initial_rtt\":").unwrap();
+    let end = value.find([',', '}']).unwrap();
+    value[..end].parse().unwrap()
 }
 
 #[test]

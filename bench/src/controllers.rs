@@ -82,7 +82,6 @@ struct Case {
 ///
 /// quiche refuses a setting or an ACK.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    gallop::register()?;
     for &window in &arguments.windows {
         for &packets_per_ack in &arguments.acks {
             for (controller, kept) in CONTROLLERS {

@@ -7,6 +7,7 @@ mod subject;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 /// The programs that `cargo xtask bench` runs and measures
@@ -24,13 +25,17 @@ enum Command {
     Simulator(simulations::Simulator),
 }
 
+fn run(command: &Command) -> Result<()> {
+    gallop_sim::baselines::register_controllers()?;
+    match command {
+        Command::Controllers(arguments) => controllers::run(arguments),
+        Command::Transfer(arguments) => simulations::transfer(arguments),
+        Command::Simulator(arguments) => simulations::simulator(arguments),
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Controllers(arguments) => controllers::run(&arguments),
-        Command::Transfer(arguments) => simulations::transfer(&arguments),
-        Command::Simulator(arguments) => simulations::simulator(&arguments),
-    };
-    match result {
+    match run(&Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

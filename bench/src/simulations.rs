@@ -67,7 +67,6 @@ struct Transferred {
 ///
 /// The simulation fails.
 pub fn transfer(arguments: &Transfer) -> Result<()> {
-    gallop::register()?;
     let transferred = isolated(SEED, || {
         let path =
             Dumbbell::new(arguments.rate, arguments.rtt.into(), arguments.buffer).build(1, SEED);
@@ -139,7 +138,6 @@ struct Speed {
 ///
 /// A simulation fails, or the kernel does not tell the CPU time.
 pub fn simulator(arguments: &Simulator) -> Result<()> {
-    gallop::register()?;
     for &flows in &arguments.flows {
         let speed = isolated(SEED, || speed(arguments, flows))??;
         println!("{}", serde_json::to_string(&speed)?);

@@ -2,7 +2,7 @@
 //! its own, several at a time, and writes what they leave behind.
 
 use crate::acks::AckPolicy;
-use crate::baselines;
+use crate::baselines::{self, register_controllers};
 use crate::comparison::{Comparison, ComparisonError, Run, Scenario};
 use crate::engine::Simulation;
 use crate::error::SimulationError;
@@ -141,9 +141,7 @@ impl Plan {
     /// refuses its options, and when this program cannot be deterministic.
     pub fn read(path: &Path) -> Result<Plan, RunError> {
         self_check()?;
-        gallop::register()
-            .and_then(|()| baselines::register())
-            .map_err(RunError::Register)?;
+        register_controllers().map_err(RunError::Register)?;
         let comparison = Comparison::read(path)?;
         let runs = path.parent().unwrap_or(Path::new("")).join("runs");
         let mut jobs = Vec::new();

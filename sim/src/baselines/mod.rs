@@ -30,7 +30,7 @@ pub const RENO: &str = "reno-whole";
 pub const NAMES: [&str; 2] = [CUBIC, RENO];
 
 #[cfg(feature = "engine")]
-pub use self::engine::register;
+pub use self::engine::{register, register_controllers};
 
 #[cfg(feature = "engine")]
 mod engine {
@@ -72,5 +72,15 @@ mod engine {
             })?;
         }
         Ok(())
+    }
+
+    /// Makes every controller that is not quiche's own known to it by name, in the whole process:
+    /// those of `gallop`, and the baselines.
+    ///
+    /// # Errors
+    /// As [`register`].
+    pub fn register_controllers() -> quiche::Result<()> {
+        gallop::register()?;
+        register()
     }
 }

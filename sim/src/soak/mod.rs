@@ -4,7 +4,7 @@
 mod watch;
 mod world;
 
-use crate::baselines;
+use crate::baselines::register_controllers;
 use crate::engine::Simulation;
 use crate::error::SimulationError;
 use crate::isolation::{SelfCheckError, isolated};
@@ -200,9 +200,7 @@ impl Soak {
     /// # Errors
     /// The first thing that does not hold.
     pub fn execute(&self) -> Result<Summary, SoakError> {
-        gallop::register()
-            .and_then(|()| baselines::register())
-            .map_err(SoakError::Register)?;
+        register_controllers().map_err(SoakError::Register)?;
         isolated(self.options.seed, || Run::new(self)?.run())?
     }
 }

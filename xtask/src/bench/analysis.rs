@@ -14,8 +14,8 @@ use super::{Outcome, Place, release};
 use crate::experiment::{self, Preset};
 use crate::{job, process, setup};
 
-/// The traces, in megabytes. A gigabyte takes minutes: docs/benchmarks.md says how it is measured.
-const SIZES_MB: &str = "10,100";
+/// The traces, in megabytes.
+const SIZES_MB: &str = "10,100,1000";
 
 /// What is simulated for the trace that is repeated to these sizes, over the default path.
 const DURATION: &str = "10s";

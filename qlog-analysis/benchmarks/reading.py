@@ -19,6 +19,7 @@ several runs over a short trace the fastest counts: what disturbs can only make 
 
 import argparse
 import json
+import math
 import os
 import re
 import subprocess
@@ -41,6 +42,8 @@ RS = b"\x1e"
 RUNS = 3
 LONG_BYTES = 500_000_000
 """A trace of that size is read once: what it takes to start matters no more."""
+LEAST = 0.5
+"""Reading has to take so much of what starting does, for their difference to say anything."""
 
 
 def load(path: Path) -> int:
@@ -146,19 +149,21 @@ def repeated(trace: Path, size_bytes: int, out: Path) -> None:
 def measured(name: str, command: list[str], path: Path) -> list[Row]:
     """CPU time and memory of a process that reads a trace, and of one that reads next to nothing.
 
-    The second is what it takes to start.
+    The second is what it takes to start. Where reading adds little to that there is no speed.
     """
     size = path.stat().st_size
     start_s, _ = _fastest(command, path.with_suffix(".start"), RUNS)
     cpu_s, peak_bytes = _fastest(command, path, 1 if size >= LONG_BYTES else RUNS)
+    reading_s = cpu_s - start_s
+    speeds = [size / 1e6 / reading_s] if reading_s > LEAST * start_s else []
     print(
-        f"{size / 1e6:8.0f} MB  {name:8}  {size / 1e6 / max(cpu_s - start_s, 1e-3):8.1f} MB/s  "
+        f"{size / 1e6:8.0f} MB  {name:8}  {speeds[0] if speeds else math.nan:8.1f} MB/s  "
         f"{cpu_s:8.2f} s CPU  {peak_bytes / 1e6:8.0f} MB",
         flush=True,
     )
     label = f"analysis/{size / 1e6:.0f} MB/{name}"
     return [
-        Row(f"{label}/speed", "MB/s", size / 1e6 / max(cpu_s - start_s, 1e-3)),
+        *(Row(f"{label}/speed", "MB/s", speed) for speed in speeds),
         Row(f"{label}/cpu", "s", cpu_s),
         Row(f"{label}/memory", "MB", peak_bytes / 1e6),
     ]

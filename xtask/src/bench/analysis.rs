@@ -40,8 +40,8 @@ struct Row {
 struct Reading {
     size: String,
     reader: String,
-    /// Of CPU time of all threads, less what it takes to start.
-    megabytes_per_cpu_s: f64,
+    /// Of CPU time of all threads, less what it takes to start; nothing where that is most of it.
+    megabytes_per_cpu_s: Option<f64>,
     /// All of it.
     cpu_s: f64,
     peak_memory_megabytes: f64,
@@ -134,7 +134,7 @@ fn readings(rows: &[Row]) -> Option<Vec<Reading>> {
         }
         let reading = readings.iter_mut().find(same)?;
         *match what {
-            "speed" => &mut reading.megabytes_per_cpu_s,
+            "speed" => reading.megabytes_per_cpu_s.insert(row.value),
             "cpu" => &mut reading.cpu_s,
             "memory" => &mut reading.peak_memory_megabytes,
             _ => return None,
@@ -147,9 +147,12 @@ fn markdown(readings: &[Reading]) -> String {
     let speed = |size: &str, reader: &str| {
         let mut all = readings.iter();
         all.find(|one| one.size == size && one.reader == reader)
-            .map_or(f64::NAN, |one| one.megabytes_per_cpu_s)
+            .and_then(|one| one.megabytes_per_cpu_s)
     };
-    let floors: BTreeMap<&str, [f64; 2]> = readings
+    let shown = |value: Option<f64>, decimals: usize| {
+        value.map_or("–".to_owned(), |value| format!("{value:.decimals$}"))
+    };
+    let floors: BTreeMap<&str, [Option<f64>; 2]> = readings
         .iter()
         .map(|one| {
             let size = one.size.as_str();
@@ -162,14 +165,16 @@ fn markdown(readings: &[Reading]) -> String {
     );
     for one in readings {
         let [floor, serde] = floors[one.size.as_str()];
+        let speed = one.megabytes_per_cpu_s;
+        let to = |other: Option<f64>| shown(speed.zip(other).map(|(one, other)| one / other), 2);
         let _ = writeln!(
             text,
-            "| {} | `{}` | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} |",
+            "| {} | `{}` | {} | {} | {} | {:.2} | {:.0} |",
             one.size,
             one.reader,
-            one.megabytes_per_cpu_s,
-            one.megabytes_per_cpu_s / floor,
-            one.megabytes_per_cpu_s / serde,
+            shown(speed, 0),
+            to(floor),
+            to(serde),
             one.cpu_s,
             one.peak_memory_megabytes,
         );
@@ -197,6 +202,7 @@ mod tests {
             ("analysis/10 MB/load/memory", 123.4),
             ("analysis/10 MB/scan/speed", 360.0),
             ("analysis/10 MB/serde/speed", 100.0),
+            ("analysis/10 MB/json/cpu", 0.7),
             ("analysis/100 MB/scan/speed", 400.0),
         ]);
         let table = markdown(&readings(&rows).unwrap());
@@ -206,7 +212,9 @@ mod tests {
             "| 10 MB | `load` | 90 | 0.25 | 0.90 | 0.50 | 123 |"
         );
         assert!(lines[3].starts_with("| 10 MB | `scan` | 360 | 1.00 | 3.60 |"));
-        assert_eq!(lines.len(), 6);
+        assert!(lines[4].starts_with("| 10 MB | `serde` | 100 | 0.28 | 1.00 |"));
+        assert_eq!(lines[5], "| 10 MB | `json` | – | – | – | 0.70 | 0 |");
+        assert_eq!(lines.len(), 7);
     }
 
     #[test]

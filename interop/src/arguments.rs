@@ -46,6 +46,16 @@ impl Log {
     }
 }
 
+/// What is assumed of a path before it is measured.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Assumed {
+    /// RTT in seconds that is assumed until one is measured, at least 0.001 and at most 10. A handshake
+    /// is repeated after three times it, then twice as late each time: less is better where packets
+    /// are lost, more where the RTT is longer than that
+    #[arg(long, default_value = "0.333", value_parser = initial_rtt, value_name = "SECONDS")]
+    pub initial_rtt: Duration,
+}
+
 /// RTTs that a connection can be taken to have before one is measured: from the granularity of
 /// timers (RFC 9002 §6.1.2) to what has the first probe wait for half a minute.
 const INITIAL_RTTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
@@ -55,7 +65,7 @@ const INITIAL_RTTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Durati
 /// # Errors
 ///
 /// Says what would be right.
-pub fn initial_rtt(text: &str) -> Result<Duration, String> {
+fn initial_rtt(text: &str) -> Result<Duration, String> {
     seconds(text)
         .ok()
         .filter(|rtt| INITIAL_RTTS.contains(rtt))

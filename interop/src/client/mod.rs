@@ -130,11 +130,9 @@ pub struct Arguments {
     #[arg(long, default_value = "30", value_parser = arguments::seconds, value_name = "SECONDS")]
     pub idle_timeout: Duration,
 
-    /// RTT in seconds that is assumed until one is measured, at least 0.001 and at most 10. A handshake
-    /// is repeated after three times it, then twice as late each time: less is better where packets
-    /// are lost, more where the RTT is longer than that
-    #[arg(long, default_value = "0.333", value_parser = arguments::initial_rtt, value_name = "SECONDS")]
-    pub initial_rtt: Duration,
+    #[command(flatten)]
+    #[allow(missing_docs)] // clap shows the documentation of a flattened field.
+    pub assumed: arguments::Assumed,
 
     /// Write what was measured as JSON to standard output
     #[arg(long)]
@@ -627,7 +625,7 @@ fn config(arguments: &Arguments, settings: &Settings) -> Result<quiche::Config, 
         arguments.idle_timeout,
     )
     .map_err(|error| Failure::Local(format!("quiche's configuration: {error}")))?;
-    config.set_initial_rtt(arguments.initial_rtt);
+    config.set_initial_rtt(arguments.assumed.initial_rtt);
     config.verify_peer(!arguments.insecure);
     if settings.keylog.is_some() {
         config.log_keys();

@@ -128,11 +128,9 @@ pub struct Arguments {
     #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
     pub handshake_timeout: Duration,
 
-    /// RTT in seconds that is assumed until one is measured, at least 0.001 and at most 10. A handshake
-    /// is repeated after three times it, then twice as late each time: less is better where packets
-    /// are lost, more where the RTT is longer than that
-    #[arg(long, default_value = "0.333", value_parser = arguments::initial_rtt, value_name = "SECONDS")]
-    pub initial_rtt: Duration,
+    #[command(flatten)]
+    #[allow(missing_docs)] // clap shows the documentation of a flattened field.
+    pub assumed: arguments::Assumed,
 
     /// Finish responses for so many seconds when asked to end
     #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
@@ -265,7 +263,7 @@ impl Server {
             arguments.pacing,
             arguments.idle_timeout,
         )?;
-        config.set_initial_rtt(arguments.initial_rtt);
+        config.set_initial_rtt(arguments.assumed.initial_rtt);
         if keylog.is_some() {
             config.log_keys();
         }

@@ -87,6 +87,7 @@ mod tests {
             seconds: 1.0,
             kbps: None,
             tcp_kbps: None,
+            lateness_s: None,
         };
         (cell, outcome)
     }

@@ -380,6 +380,11 @@ impl Case {
         CASES.iter().find(|case| case.name == name)
     }
 
+    /// Whether something is measured, not only seen to work.
+    pub fn is_measurement(&self) -> bool {
+        self.repetitions.is_some()
+    }
+
     /// TESTCASE of this end.
     pub fn testcase(&self, role: Role) -> &'static str {
         match role {

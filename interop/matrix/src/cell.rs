@@ -29,6 +29,10 @@ const STARTUP: Duration = Duration::from_secs(20);
 /// How long a server has after SIGTERM, as in the runner.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How late a measurement's path may be in the mean: a tenth of the time that a packet takes at the
+/// runner's 10 Mbit/s. More is jitter that was not asked for.
+const LATE_S: f64 = 100e-6;
+
 /// How often the end of a program is looked for.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -66,9 +70,17 @@ pub struct Outcome {
     /// What the TCP flow beside it got, in kbit/s.
     #[serde(default)]
     pub tcp_kbps: Option<f64>,
+    /// How much later than due packets left the path, in the mean, in seconds.
+    #[serde(default)]
+    pub lateness_s: Option<f64>,
 }
 
 impl Outcome {
+    /// Whether the path was too late to measure anything over it: other work had the cores.
+    pub fn is_late(&self) -> bool {
+        self.lateness_s.is_some_and(|late_s| late_s > LATE_S)
+    }
+
     fn unsupported(reason: String, seconds: f64) -> Self {
         Outcome {
             result: Verdict::Unsupported,
@@ -77,6 +89,7 @@ impl Outcome {
             seconds,
             kbps: None,
             tcp_kbps: None,
+            lateness_s: None,
         }
     }
 
@@ -88,6 +101,7 @@ impl Outcome {
             seconds,
             kbps: None,
             tcp_kbps: None,
+            lateness_s: None,
         }
     }
 }
@@ -109,7 +123,7 @@ impl Cell {
     /// Its folder below that of all cells.
     pub fn folder(&self) -> PathBuf {
         let mut name = self.case.name.to_owned();
-        if self.case.repetitions.is_some() {
+        if self.case.is_measurement() {
             let _ = write!(name, "-{}", self.repetition + 1);
         }
         Path::new(&format!(
@@ -178,8 +192,9 @@ impl Cell {
         client.stop()?;
         let server_ended = server.try_wait()?;
         server.stop()?;
-        let report = serde_json::to_vec_pretty(&path.stop()?)?;
-        fs::write(folder.join("path.json"), report)?;
+        let report = path.stop()?;
+        let json = serde_json::to_vec_pretty(&report)?;
+        fs::write(folder.join("path.json"), json)?;
 
         let mut outcome = match (ended, server_ended) {
             (Some(status), _) if status.code() == Some(UNSUPPORTED) => {
@@ -201,6 +216,7 @@ impl Cell {
             (Some(_), None) => self.judge(folder, fixture, seconds)?,
         };
         outcome.tcp_kbps = tcp_kbps;
+        outcome.lateness_s = Some(report.lateness.mean_s);
         if outcome.result == Verdict::Succeeded {
             // Large, and of no more use.
             fs::remove_file(&capture)?;
@@ -238,6 +254,7 @@ impl Cell {
                 seconds,
                 kbps: checked.kbps,
                 tcp_kbps: None,
+                lateness_s: None,
             },
         })
     }

@@ -17,9 +17,13 @@ use crate::programs::Programs;
 /// The file that says how a cell ended.
 const OUTCOME: &str = "outcome.json";
 
+/// How often a measurement is tried for a path that is not late.
+const ATTEMPTS: usize = 8;
+
 /// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
 /// is run once more, since lanes share cores and some cases lose packets by chance; the reason of one
-/// that succeeds then says so.
+/// that succeeds then says so. A measurement whose path was late, since other work had the cores, is
+/// made again, up to [`ATTEMPTS`] times.
 ///
 /// With `resume` a cell that has an outcome below `out` is not run again.
 ///
@@ -107,14 +111,30 @@ fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> R
         }
         _ => {}
     }
-    let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
-    if outcome.result == Verdict::Failed {
-        let first = outcome.reason;
-        outcome = cell.run(&folder, fixture, programs).with_context(place)?;
-        if outcome.result == Verdict::Succeeded {
-            outcome.reason = format!("at the second attempt; before: {first}");
+    let mut failure = None;
+    let mut late = 0;
+    let outcome = loop {
+        let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
+        match outcome.result {
+            Verdict::Failed if failure.is_none() => {
+                failure = Some(outcome.reason);
+                continue;
+            }
+            Verdict::Succeeded if cell.case.is_measurement() && outcome.is_late() => {
+                late += 1;
+                if late < ATTEMPTS {
+                    continue;
+                }
+            }
+            Verdict::Succeeded => {
+                if let Some(first) = failure {
+                    outcome.reason = format!("at the second attempt; before: {first}");
+                }
+            }
+            _ => {}
         }
-    }
+        break outcome;
+    };
     let json = serde_json::to_vec_pretty(&outcome)?;
     fs::write(folder.join(OUTCOME), json).with_context(place)?;
     Ok(outcome)

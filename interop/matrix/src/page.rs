@@ -183,7 +183,7 @@ fn html_measurements(body: &mut String, rows: &[Row<'_>]) {
 /// The lines of a table for each measurement: peers by controllers, the head first.
 fn measured(rows: &[Row<'_>]) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let mut tables = Vec::new();
-    for case in CASES.iter().filter(|case| case.repetitions.is_some()) {
+    for case in CASES.iter().filter(|case| case.is_measurement()) {
         let mut controllers = Vec::new();
         let mut values: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
         for row in rows {
@@ -193,13 +193,16 @@ fn measured(rows: &[Row<'_>]) -> Vec<(&'static str, Vec<Vec<String>>)> {
             if !controllers.contains(&row.controller) {
                 controllers.push(row.controller);
             }
-            let text = match (one.kbps, one.tcp_kbps) {
+            let mut text = match (one.kbps, one.tcp_kbps) {
                 (Some(_), Some(tcp)) => {
                     format!("{}, TCP {tcp:.0}", one.details.trim_end_matches(" kbps"))
                 }
                 (Some(_), None) => one.details.trim_end_matches(" kbps").to_owned(),
                 _ => symbol(one.result).to_owned(),
             };
+            if one.late > 0 {
+                let _ = write!(text, ", path late {}×", one.late);
+            }
             values
                 .entry(row.peer)
                 .or_default()

@@ -23,7 +23,8 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// All cells, those that take longest first.
+    /// All cells, those that take longest first. Measurements are repeated by turns, so that what
+    /// else the machine does meets all controllers alike.
     ///
     /// As the server we run each case with each controller. As the client our controller is at work
     /// in uploads alone: cases that take long are run with one.
@@ -42,7 +43,7 @@ impl Plan<'_> {
                     self.add(&mut cells, &ours, &ours, case);
                 }
                 let is_wanted = is_upload || is_default || expected_s(case) < 10;
-                if self.roles.contains(&Role::Client) && is_wanted && case.repetitions.is_none() {
+                if self.roles.contains(&Role::Client) && is_wanted && !case.is_measurement() {
                     for peer in self.peers_as(Role::Server) {
                         self.add(&mut cells, &peer, &ours, case);
                     }
@@ -52,7 +53,7 @@ impl Plan<'_> {
                 }
             }
         }
-        cells.sort_by_key(|cell| std::cmp::Reverse(expected_s(cell.case)));
+        cells.sort_by_key(|cell| (std::cmp::Reverse(expected_s(cell.case)), cell.repetition));
         cells
     }
 

@@ -93,6 +93,9 @@ pub struct Measurement {
     /// Ours: the mean rate of the TCP flow beside it in kbit/s.
     #[serde(default)]
     pub tcp_kbps: Option<f64>,
+    /// Ours: how many of its repetitions had a path that was late, however often they were tried.
+    #[serde(default)]
+    pub late: usize,
 }
 
 impl Matrix {
@@ -118,7 +121,7 @@ impl Matrix {
                     cells.iter().filter(|(cell, _)| is_it(cell)).collect()
                 };
                 let (measured, tests): (Vec<&Case>, Vec<&Case>) =
-                    CASES.iter().partition(|case| case.repetitions.is_some());
+                    CASES.iter().partition(|case| case.is_measurement());
                 let tests = tests.into_iter().filter_map(|case| {
                     let (cell, outcome) = of(case).pop()?;
                     Some(test_result(cell, outcome, cells, programs))
@@ -246,6 +249,10 @@ fn measurement(
         },
         kbps,
         tcp_kbps: mean(&values(|outcome| outcome.tcp_kbps)).filter(|_| is_complete),
+        late: repetitions
+            .iter()
+            .filter(|(_, outcome)| outcome.is_late())
+            .count(),
     })
 }
 
@@ -290,6 +297,7 @@ mod tests {
             seconds: 1.0,
             kbps,
             tcp_kbps: None,
+            lateness_s: None,
         }
     }
 
@@ -338,6 +346,10 @@ mod tests {
         };
         let good = ("9100 (± 100) kbps".to_owned(), Verdict::Succeeded);
         assert_eq!(details(&cells), good);
+        for (cell, late_s) in cells.iter_mut().zip([90e-6, 110e-6, 1e-3]) {
+            cell.1.lateness_s = Some(late_s);
+        }
+        assert_eq!(matrix(&cells).measurements[0][0].late, 2);
         cells[1].1 = outcome(Verdict::Failed, None);
         assert_eq!(details(&cells), (String::new(), Verdict::Failed));
     }

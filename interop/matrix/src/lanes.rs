@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,13 +17,13 @@ use crate::programs::Programs;
 /// The file that says how a cell ended.
 const OUTCOME: &str = "outcome.json";
 
-/// How often a measurement is tried for a path that is not late.
-const ATTEMPTS: usize = 8;
+/// For how long a measurement is made again for a path that is not late.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
 /// is run once more, since lanes share cores and some cases lose packets by chance; the reason of one
 /// that succeeds then says so. A measurement whose path was late, since other work had the cores, is
-/// made again, up to [`ATTEMPTS`] times.
+/// made again within [`PATIENCE`].
 ///
 /// With `resume` a cell that has an outcome below `out` is not run again.
 ///
@@ -111,8 +111,8 @@ fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> R
         }
         _ => {}
     }
+    let start = Instant::now();
     let mut failure = None;
-    let mut late = 0;
     let outcome = loop {
         let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
         match outcome.result {
@@ -120,11 +120,12 @@ fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> R
                 failure = Some(outcome.reason);
                 continue;
             }
-            Verdict::Succeeded if cell.case.is_measurement() && outcome.is_late() => {
-                late += 1;
-                if late < ATTEMPTS {
-                    continue;
-                }
+            Verdict::Succeeded
+                if cell.case.is_measurement()
+                    && outcome.is_late()
+                    && start.elapsed() < PATIENCE =>
+            {
+                continue;
             }
             Verdict::Succeeded => {
                 if let Some(first) = failure {

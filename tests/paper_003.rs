@@ -23,7 +23,7 @@ fn figure_4(buffer_packets: usize) -> Path {
 
 fn flow<S: SlowStart>(path: Path, options: &str) -> Flow<Vegas<S>> {
     let options = S::DEFAULT_OPTIONS
-        .with("alpha=1,beta=3")
+        .with("alpha=1,beta=3,gamma=1")
         .and_then(|paper| paper.with(options))
         .expect("valid options");
     let config = PathConfig {

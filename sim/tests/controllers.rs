@@ -141,7 +141,11 @@ fn gallop_vegas_finds_the_available_window_in_11_4_seconds_without_loss() {
 
 #[test]
 fn vegas_leaves_slow_start_early_and_needs_50_seconds() {
-    let seen = run(|| figure_4("100p"), || paper("vegas:alpha=1,beta=3"), 62);
+    let seen = run(
+        || figure_4("100p"),
+        || paper("vegas:alpha=1,beta=3,gamma=1"),
+        62,
+    );
     let (exit, window) = seen.slow_start_exit.expect("slow start ends");
     assert!((1.0..=1.4).contains(&exit), "{seen:?}");
     assert_eq!(window, 56, "one eighth less than 64");

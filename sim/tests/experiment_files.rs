@@ -39,7 +39,7 @@ fn points_are_the_product_of_sweeps_and_runs() {
         ]
     );
     let setup = &experiment.points[5].setup;
-    assert_eq!(setup.flows[0].cc, "vegas:alpha=1,beta=3");
+    assert_eq!(setup.flows[0].cc, "vegas:alpha=1,beta=3,gamma=1");
     assert_eq!(setup.host_jitter.as_micros(), 120);
     assert_eq!(experiment.axes[0].numbers(), Some(vec![0.001, 0.02]));
     assert_eq!(experiment.axes[2].numbers(), None);
@@ -119,7 +119,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
             "fairness.toml:18:6: unknown controller `renot`: did you mean `reno`? there are vegas, gallop-vegas, cubic-rfc9438, reno-whole, reno, cubic, bbr2",
         ),
         (
-            "cc = \"vegas:alpha=1,beta=3\"",
+            "cc = \"vegas:alpha=1,beta=3,gamma=1\"",
             "cc = \"vegas:alfa=1\"",
             "fairness.toml:21:6: vegas: unknown option `alfa`: the options are alpha, beta, gamma, decrease, initial_window and rtt",
         ),

@@ -27,6 +27,10 @@ enum Status {
 ///
 /// NOTE: the text of 003 §III.B and its pseudo code differ in whether ∆ = γ still grows; this is
 /// the pseudo code (∆ > γ, ∆ ≥ β), which reproduces Table 3 and Figure 4.
+///
+/// NOTE: 003's window begins with two datagrams. A larger one, as QUIC's of ten (RFC 9002 §7.2),
+/// goes on as one from two that has come to it: 10, 10, 14, 19, 25, 32 … With increments from one
+/// on again it would take three rounds more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StableGrowth {
     incr: u64,
@@ -42,7 +46,9 @@ impl SlowStart for StableGrowth {
         let backlog = round.backlog_packets;
         if backlog <= options.gamma() {
             let grow = self.incr;
-            if self.incr < maxincr {
+            if self.incr == 0 {
+                self.incr = incr_at(round.window_packets);
+            } else if self.incr < maxincr {
                 self.incr += 1;
             }
             self.status = Status::Growing;
@@ -82,6 +88,19 @@ impl SlowStart for StableGrowth {
     }
 }
 
+/// What stable growth from two datagrams adds next when its window has come to this one.
+///
+/// The window is then 2 + incr · (incr − 1) / 2 (003 Table 3): the largest `incr` for which that is
+/// no more.
+fn incr_at(window_packets: u64) -> u64 {
+    let gained = window_packets.saturating_sub(2);
+    gained
+        .saturating_mul(8)
+        .saturating_add(1)
+        .isqrt()
+        .div_ceil(2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +134,7 @@ mod tests {
         // Columns: incr, status, ∆ before; decision, incr, status after.
         for (incr, status, backlog, expected) in [
             // ∆ ≤ γ: add incr, then incr + 1, whatever the status was.
-            (0, Growing, 0.0, (Grow(0), 1, Growing)),
+            (0, Growing, 0.0, (Grow(0), 14, Growing)),
             (12, Growing, 0.0, (Grow(12), 13, Growing)),
             (12, Growing, 1.0, (Grow(12), 13, Growing)),
             (12, Braking, 1.0, (Grow(12), 13, Growing)),
@@ -161,6 +180,18 @@ mod tests {
                 "incr {incr}, {status:?}, ∆ {backlog}"
             );
         }
+    }
+
+    #[test]
+    fn a_larger_window_goes_on_where_growth_from_two_would_be() {
+        let mut window = 2;
+        for incr in 1..1000 {
+            // Table 3: this window is the first with this increment.
+            assert_eq!(incr_at(window), incr);
+            assert_eq!(incr_at(window + incr - 1), incr);
+            window += incr;
+        }
+        assert_eq!(incr_at(10), 4);
     }
 
     #[test]

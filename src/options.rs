@@ -57,7 +57,7 @@ impl Options {
     /// NOTE: 003 §III.B has α = 1 and β = 3, for a receiver that acknowledges every packet. QUIC's
     /// acknowledges every second one (RFC 9000 §13.2.2), so that packets leave in pairs, and the
     /// second of each waits for the first; the same thresholds, counted in pairs, are 2 and 6. With
-    /// 003's the flow stops at about half the available window (docs/results.md).
+    /// 003's slow start ends at 37 to 81 % of the available window (docs/results.md).
     pub const GALLOP_VEGAS: Options = Options {
         beta: 6.0,
         gamma: None,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 ///
 /// One process carries IP packets between a client's and a server's namespace, in
 /// real time, with the links and queues of the simulator. The client has the
-/// addresses 198.18.0.100 and fd00:cafe:cafe::100, the server 198.18.100.100
+/// addresses 10.18.0.100 and fd00:cafe:cafe::100, the server 10.18.100.100
 /// and fd00:cafe:cafe:100::100.
 #[derive(Debug, Parser)]
 #[command(name = "gallop-path", version)]
@@ -58,10 +58,10 @@ struct Check {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  gallop-path run -- ping -c 3 198.18.100.100
+  gallop-path run -- ping -c 3 10.18.100.100
   gallop-path run --rate 10mbit --delay 15ms --queue 25p \\
       --server './gallop-server --root .' \\
-      -- ./gallop-client --insecure https://198.18.100.100:4433/file
+      -- ./gallop-client --insecure https://10.18.100.100:4433/file
   gallop-path run --loss 30%,burst=3 --blackhole on=5s,off=2s --seed 7
       (no command: prints where the namespaces are, for nsenter, and waits for Ctrl-C)
 

@@ -143,8 +143,8 @@ mod tests {
     use crate::ip::tests::{datagram, is_sound};
     use gallop_sim::random;
 
-    const CLIENT: &str = "198.18.0.100:4000";
-    const SERVER: &str = "198.18.100.100:443";
+    const CLIENT: &str = "10.18.0.100:4000";
+    const SERVER: &str = "10.18.100.100:443";
 
     fn nat(what: Rebound) -> Nat {
         let settings = Rebinding {

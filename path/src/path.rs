@@ -10,13 +10,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// The client, in the range for tests of networks (RFC 2544 §C.2.2): a packet that gets out harms
-/// nobody.
-pub const CLIENT_IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 100);
+/// The client, in a private range (RFC 1918 §3). The one for tests of networks (RFC 2544 §C.2.2) will
+/// not do: s2n-quic's server takes no packets from a client that moves within it.
+pub const CLIENT_IPV4: Ipv4Addr = Ipv4Addr::new(10, 18, 0, 100);
 /// The client, as on the interop runner's network.
 pub const CLIENT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100);
-/// The server, in the range for tests of networks.
-pub const SERVER_IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 100, 100);
+/// The server, in the same range.
+pub const SERVER_IPV4: Ipv4Addr = Ipv4Addr::new(10, 18, 100, 100);
 /// The server, as on the interop runner's network.
 pub const SERVER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100);
 

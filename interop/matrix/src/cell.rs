@@ -140,6 +140,9 @@ impl Cell {
     ///
     /// The cell cannot be run at all: the path or a file cannot be made, a program not be started.
     pub fn run(&self, folder: &Path, fixture: &Fixture, programs: &Programs) -> Result<Outcome> {
+        if let Some(reason) = self.unsupported(programs) {
+            return Ok(Outcome::unsupported(reason, 0.0));
+        }
         let capture = folder.join("path.pcap");
         let server_folder = self.prepare(folder, Role::Server, fixture)?;
         let client_folder = self.prepare(folder, Role::Client, fixture)?;
@@ -257,6 +260,22 @@ impl Cell {
                 lateness_s: None,
             },
         })
+    }
+
+    /// Why one end does not support the case, if its `peer.toml` says so.
+    fn unsupported(&self, programs: &Programs) -> Option<String> {
+        let ends = [(Role::Server, &self.server), (Role::Client, &self.client)].into_iter();
+        ends.filter_map(|(role, end)| match end {
+            Endpoint::Gallop(_) => None,
+            Endpoint::Peer(name) => {
+                let why = programs
+                    .peers
+                    .get(name)?
+                    .unsupported(role, self.case.name)?;
+                Some(format!("{}: {why}", self.unknown(role)))
+            }
+        })
+        .next()
     }
 
     /// That one end does not know the case.
@@ -445,5 +464,44 @@ impl Drop for Program {
         self.signal(Signal::SIGKILL);
         // It is gone, or was never there.
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Peer;
+
+    #[test]
+    fn a_peer_says_what_the_contract_gives_no_way_to_say() {
+        let peer: Peer = toml::from_str(
+            "url = ''\nversion = ''\nroles = ['server']\n\
+             [[unsupported]]\nrole = 'server'\ncases = ['rebind-port']\nwhy = 'it moves nowhere'",
+        )
+        .unwrap();
+        let programs = Programs {
+            interop: Default::default(),
+            ours: Default::default(),
+            built: Default::default(),
+            peers: [("a".to_owned(), peer)].into(),
+        };
+        let ours = || Endpoint::Gallop("vegas".to_owned());
+        let theirs = || Endpoint::Peer("a".to_owned());
+        let reason = |server: Endpoint, client: Endpoint, case: &str| {
+            let case = Case::named(case).unwrap();
+            let cell = Cell {
+                server,
+                client,
+                case,
+                repetition: 0,
+            };
+            cell.unsupported(&programs)
+        };
+        assert_eq!(
+            reason(theirs(), ours(), "rebind-port").unwrap(),
+            "a does not support it as server: it moves nowhere"
+        );
+        assert_eq!(reason(ours(), theirs(), "rebind-port"), None);
+        assert_eq!(reason(theirs(), ours(), "transfer"), None);
     }
 }

@@ -84,9 +84,24 @@ pub struct Peer {
     /// Whether `--fast` runs it.
     #[serde(default)]
     pub fast: bool,
+    /// What it does not support and has no way to say, since it is told another case's name.
+    #[serde(default)]
+    pub unsupported: Vec<Unsupported>,
     /// What is known of its failures.
     #[serde(default)]
     pub known: Vec<Known>,
+}
+
+/// Cases that an implementation does not support.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unsupported {
+    /// Its role.
+    pub role: Role,
+    /// The names of cases.
+    pub cases: Vec<String>,
+    /// Why not.
+    pub why: String,
 }
 
 /// A failure whose cause has been found.
@@ -104,6 +119,14 @@ pub struct Known {
 }
 
 impl Peer {
+    /// Why it does not support a case in this role, where only `peer.toml` says so.
+    pub fn unsupported(&self, role: Role, case: &str) -> Option<&str> {
+        self.unsupported
+            .iter()
+            .find(|one| one.role == role && one.cases.iter().any(|name| name == case))
+            .map(|one| one.why.as_str())
+    }
+
     /// What is known of a case with the peer in this role.
     pub fn known(&self, role: Role, case: &str) -> Option<&Known> {
         self.known

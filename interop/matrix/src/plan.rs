@@ -120,6 +120,7 @@ mod tests {
             roles: roles.to_vec(),
             needs: Vec::new(),
             fast: false,
+            unsupported: Vec::new(),
             known: Vec::new(),
         }
     }

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec "$BUILT/release/s2n-quic-endpoint"

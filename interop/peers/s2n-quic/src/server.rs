@@ -1,0 +1,76 @@
+//! The server: files over hq-interop.
+
+use std::fs;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use s2n_quic::provider::endpoint_limits;
+use s2n_quic::stream::BidirectionalStream;
+use s2n_quic::{Connection, Server};
+
+use crate::{limits, session};
+
+/// The most that a request takes.
+const REQUEST_BYTES: usize = 8192;
+
+/// Serves until it is ended.
+pub async fn run(case: &str) -> Result<()> {
+    let mut attempts = endpoint_limits::Default::builder();
+    if case == "retry" {
+        // Every handshake is one too many until its client has returned a token.
+        attempts = attempts.with_inflight_handshake_limit(0)?;
+    }
+    let mut server = Server::builder()
+        .with_io(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 443)))?
+        .with_tls(session::server()?)?
+        .with_limits(limits()?)?
+        .with_endpoint_limits(attempts.build()?)?
+        .start()?;
+    while let Some(connection) = server.accept().await {
+        tokio::spawn(async move {
+            if let Err(error) = serve(connection).await {
+                eprintln!("connection: {error:#}");
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn serve(mut connection: Connection) -> Result<()> {
+    while let Some(stream) = connection.accept_bidirectional_stream().await? {
+        tokio::spawn(async move {
+            if let Err(error) = answer(stream).await {
+                eprintln!("stream: {error:#}");
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn answer(mut stream: BidirectionalStream) -> Result<()> {
+    let mut request = Vec::new();
+    while let Some(chunk) = stream.receive().await? {
+        request.extend_from_slice(&chunk);
+        ensure!(request.len() <= REQUEST_BYTES, "the request is too long");
+    }
+    let request = String::from_utf8(request)?;
+    let path = request
+        .strip_prefix("GET ")
+        .context("a request that is not GET")?;
+    let content = fs::read(file(path.trim_end())?)?;
+    stream.send(Bytes::from(content)).await?;
+    stream.finish()?;
+    Ok(())
+}
+
+/// Where the file of a path is.
+fn file(path: &str) -> Result<PathBuf> {
+    let below = Path::new(path.trim_start_matches('/'));
+    let is_inside = below
+        .components()
+        .all(|component| matches!(component, Component::Normal(_)));
+    ensure!(is_inside, "path {path:?}");
+    Ok(Path::new("/www").join(below))
+}

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -134,12 +135,19 @@ impl Cell {
         .join(name)
     }
 
-    /// Runs it; what the programs logged and traced stays in `folder`.
+    /// Runs it, unless all `is_over` first; what the programs logged and traced stays in `folder`.
     ///
     /// # Errors
     ///
     /// The cell cannot be run at all: the path or a file cannot be made, a program not be started.
-    pub fn run(&self, folder: &Path, fixture: &Fixture, programs: &Programs) -> Result<Outcome> {
+    /// Or it was interrupted; its programs have ended then.
+    pub fn run(
+        &self,
+        folder: &Path,
+        fixture: &Fixture,
+        programs: &Programs,
+        is_over: &AtomicBool,
+    ) -> Result<Outcome> {
         if let Some(reason) = self.unsupported(programs) {
             return Ok(Outcome::unsupported(reason, 0.0));
         }
@@ -154,6 +162,7 @@ impl Cell {
             programs.command(&self.server, Role::Server, self.case, &server_folder, ""),
             &server_folder,
             path.server(),
+            is_over,
         )?;
         match server.wait_until_listening(STARTUP)? {
             Started::Listening => {}
@@ -188,6 +197,7 @@ impl Cell {
             ),
             &client_folder,
             path.client(),
+            is_over,
         )?;
         let ended = client.wait(self.case.timeout())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -368,16 +378,19 @@ enum Started {
 }
 
 /// One end, running; it ends with this value, and so does what it started.
-struct Program {
+struct Program<'a> {
     child: Child,
     log: PathBuf,
+    /// Whether nobody waits for it any more.
+    is_over: &'a AtomicBool,
 }
 
-impl Program {
+impl<'a> Program<'a> {
     fn start(
         mut command: Command,
         folder: &Path,
         namespace: &gallop_path::Namespace,
+        is_over: &'a AtomicBool,
     ) -> Result<Self> {
         let log = folder.join("logs").join("output.txt");
         let output = File::create(&log).with_context(|| log.display().to_string())?;
@@ -389,6 +402,7 @@ impl Program {
         Ok(Program {
             child: namespace.spawn(&mut command)?,
             log,
+            is_over,
         })
     }
 
@@ -418,6 +432,10 @@ impl Program {
     }
 
     fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        ensure!(
+            !self.is_over.load(Ordering::Relaxed),
+            "interrupted; --resume goes on"
+        );
         Ok(self.child.try_wait()?)
     }
 
@@ -459,7 +477,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for Program<'_> {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
         // It is gone, or was never there.
@@ -471,6 +489,31 @@ impl Drop for Program {
 mod tests {
     use super::*;
     use crate::endpoint::Peer;
+
+    #[test]
+    fn an_interruption_ends_what_runs() {
+        let child = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let is_over = AtomicBool::new(false);
+        let mut program = Program {
+            child,
+            log: PathBuf::new(),
+            is_over: &is_over,
+        };
+        assert_eq!(program.wait(Duration::ZERO).unwrap(), None);
+        is_over.store(true, Ordering::Relaxed);
+        let error = program.wait(Duration::MAX).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted; --resume goes on");
+        drop(program);
+        assert_eq!(
+            nix::sys::signal::kill(pid, None),
+            Err(nix::errno::Errno::ESRCH)
+        );
+    }
 
     #[test]
     fn a_peer_says_what_the_contract_gives_no_way_to_say() {

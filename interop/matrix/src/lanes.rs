@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cell::{Cell, Outcome, Verdict};
 use crate::fixture::Fixture;
@@ -27,9 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// With `resume` a cell that has an outcome below `out` is not run again.
 ///
+/// A signal to end ends the programs of all lanes first: they are in process groups of their own.
+///
 /// # Errors
 ///
-/// A cell cannot be run at all.
+/// A cell cannot be run at all, or a signal came.
 pub fn run(
     cells: &[Cell],
     lanes: usize,
@@ -46,7 +49,10 @@ pub fn run(
     }
     progress.enable_steady_tick(Duration::from_secs(1));
     let next = AtomicUsize::new(0);
-    let is_over = AtomicBool::new(false);
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&is_over))?;
+    }
     let outcomes: Mutex<Vec<Option<Result<Outcome>>>> =
         Mutex::new(cells.iter().map(|_| None).collect());
     thread::scope(|scope| {
@@ -57,7 +63,7 @@ pub fn run(
                     let Some(cell) = cells.get(index) else { break };
                     let outcome = match resume.then(|| finished(cell, out)).flatten() {
                         Some(outcome) => Ok(outcome),
-                        None => run_one(cell, out, fixture, programs),
+                        None => run_one(cell, out, fixture, programs, &is_over),
                     };
                     match &outcome {
                         Err(_) => is_over.store(true, Ordering::Relaxed),
@@ -91,6 +97,7 @@ pub fn run(
     for outcome in outcomes.into_iter().flatten() {
         all.push(outcome?);
     }
+    ensure!(all.len() == cells.len(), "interrupted; --resume goes on");
     Ok(all)
 }
 
@@ -100,7 +107,13 @@ fn finished(cell: &Cell, out: &Path) -> Option<Outcome> {
     serde_json::from_slice(&json).ok()
 }
 
-fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> Result<Outcome> {
+fn run_one(
+    cell: &Cell,
+    out: &Path,
+    fixture: &Fixture,
+    programs: &Programs,
+    is_over: &AtomicBool,
+) -> Result<Outcome> {
     let folder = out.join(cell.folder());
     let place = || format!("{} of {} by {}", cell.case.name, cell.server, cell.client);
     fs::create_dir_all(&folder).with_context(place)?;
@@ -114,7 +127,9 @@ fn run_one(cell: &Cell, out: &Path, fixture: &Fixture, programs: &Programs) -> R
     let start = Instant::now();
     let mut failure = None;
     let outcome = loop {
-        let mut outcome = cell.run(&folder, fixture, programs).with_context(place)?;
+        let mut outcome = cell
+            .run(&folder, fixture, programs, is_over)
+            .with_context(place)?;
         match outcome.result {
             Verdict::Failed if failure.is_none() => {
                 failure = Some(outcome.reason);

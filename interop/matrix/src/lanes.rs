@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
 /// is run once more, since lanes share cores and some cases lose packets by chance; the reason of one
 /// that succeeds then says so. A measurement whose path was late, since other work had the cores, is
-/// made again within [`PATIENCE`].
+/// made again for two minutes at most.
 ///
 /// With `resume` a cell that has an outcome below `out` is not run again.
 ///

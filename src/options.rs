@@ -14,7 +14,7 @@ use crate::round::RttMeasure;
 /// |---|---|---|
 /// | `alpha` | grow below this backlog, in datagrams | 0 to 1000, at most `beta` |
 /// | `beta` | shrink above this backlog, in datagrams | 0 to 1000 |
-/// | `gamma` | leave slow start above this backlog, in datagrams | 0 to 1000 |
+/// | `gamma` | leave slow start (Vegas) or brake (Gallop-Vegas; without it at `alpha`) above this backlog, in datagrams | 0 to 1000 |
 /// | `decrease` | the part of the window that a loss leaves | above 0, below 1 |
 /// | `initial_window` | datagrams; without it, what the QUIC stack is configured with | 2 to 1048576 |
 /// | `rtt` | the measure of a round's RTT | `mean`, `min`, `last` |

@@ -34,8 +34,8 @@ import msgspec
 import polars as pl
 
 from qlog_analysis import load as load_trace
-from qlog_analysis.events import ACKED, LOST, METRICS, RECEIVED, SENT, STATES
-from qlog_analysis.regular import Regular
+from qlog_analysis.reading.events import ACKED, LOST, METRICS, RECEIVED, SENT, STATES
+from qlog_analysis.reading.regular import Regular
 
 BLOCK_BYTES = 1 << 20
 RS = b"\x1e"

@@ -26,7 +26,7 @@ def check(data: bytes, path: Path) -> None:
         AssertionError: What was read cannot be.
     """
     from qlog_analysis.errors import AnalysisError
-    from qlog_analysis.reader import Trace, read_traces
+    from qlog_analysis.reading.reader import Trace, read_traces
 
     def read() -> list[Trace] | str:
         try:
@@ -58,7 +58,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["qlog_analysis"]):
-        import qlog_analysis.reader  # noqa: F401
+        import qlog_analysis.reading.reader  # noqa: F401
     FOUND.mkdir(parents=True, exist_ok=True)
     prefix = f"-artifact_prefix={FOUND.parent / 'qlog_reader-'}"
     arguments = [*sys.argv, prefix, f"-max_len={MAX_BYTES}", str(FOUND), str(KEPT)]

@@ -11,9 +11,10 @@ import pytest
 from page import Page
 from synthetic import SCENARIO, flow_entry, run_entry, steady_trace, write_comparison, write_json
 
-from qlog_analysis import plots, reduction
-from qlog_analysis.cli import main
-from qlog_analysis.definitions import BUILT_IN, METRICS
+from qlog_analysis.commands.cli import main
+from qlog_analysis.drawing import plots
+from qlog_analysis.experiments import reduction
+from qlog_analysis.metrics.definitions import BUILT_IN, METRICS
 
 
 @pytest.fixture(autouse=True)

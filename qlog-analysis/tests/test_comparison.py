@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from synthetic import flow_entry, run_entry, write_comparison, write_json
 
-from qlog_analysis.comparison import Claim, read_comparison
 from qlog_analysis.errors import LayoutError
+from qlog_analysis.experiments.comparison import Claim, read_comparison
 
 
 def test_a_directory_is_read(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from contract import Qvis, deviations
 
-from qlog_analysis.convert import Target, convert, out_path
-from qlog_analysis.reader import read_trace, read_traces
+from qlog_analysis.export.convert import Target, convert, out_path
+from qlog_analysis.reading.reader import read_trace, read_traces
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ALL = sorted(path.name for path in FIXTURES.glob("*.gz"))

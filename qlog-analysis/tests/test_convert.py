@@ -9,9 +9,9 @@ import pytest
 from polars.testing import assert_frame_equal
 from synthetic import TraceText
 
-from qlog_analysis.convert import Target, convert, out_path
 from qlog_analysis.errors import NotQlogError, UsageError
-from qlog_analysis.reader import Trace, read_trace
+from qlog_analysis.export.convert import Target, convert, out_path
+from qlog_analysis.reading.reader import Trace, read_trace
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ALL = sorted(path.name for path in FIXTURES.glob("*.gz"))

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from synthetic import HEADER
 
-from qlog_analysis.convert import convert
 from qlog_analysis.errors import AnalysisError
+from qlog_analysis.export.convert import convert
 from qlog_analysis.library import load_all
-from qlog_analysis.reader import read_traces
+from qlog_analysis.reading.reader import read_traces
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from synthetic import TraceText
 
-from qlog_analysis.delivery import binned, delivered, first_full_second
-from qlog_analysis.reader import read_trace
+from qlog_analysis.metrics.delivery import binned, delivered, first_full_second
+from qlog_analysis.reading.reader import read_trace
 
 
 def deliveries(tmp_path: Path, trace: TraceText) -> list[tuple[float, float]]:

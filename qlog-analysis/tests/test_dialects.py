@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from synthetic import TraceText
 
-from qlog_analysis import dialects, load, load_all
+from qlog_analysis import load, load_all
 from qlog_analysis.errors import NotQlogError
-from qlog_analysis.reader import read_trace
+from qlog_analysis.reading import dialects
+from qlog_analysis.reading.reader import read_trace
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qlog_analysis.delivery import delivered
-from qlog_analysis.losses import losses
-from qlog_analysis.reader import Trace, read_trace
+from qlog_analysis.metrics.delivery import delivered
+from qlog_analysis.metrics.losses import losses
+from qlog_analysis.reading.reader import Trace, read_trace
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REPORTED: dict[str, dict[str, Any]] = json.loads((FIXTURES / "reported.json").read_text())

@@ -9,9 +9,9 @@ import pytest
 from synthetic import TraceText, steady_trace
 
 from qlog_analysis import load, load_all
-from qlog_analysis.cli import main
+from qlog_analysis.commands.cli import main
 from qlog_analysis.errors import SeveralTracesError
-from qlog_analysis.parquet import TABLES, to_parquet
+from qlog_analysis.export.parquet import TABLES, to_parquet
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REPORTED = json.loads((FIXTURES / "reported.json").read_text())

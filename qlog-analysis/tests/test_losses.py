@@ -2,8 +2,8 @@ from pathlib import Path
 
 from synthetic import TraceText
 
-from qlog_analysis.losses import losses
-from qlog_analysis.reader import read_trace
+from qlog_analysis.metrics.losses import losses
+from qlog_analysis.reading.reader import read_trace
 
 
 def lost(trace: TraceText, directory: Path) -> list[tuple[float | None, float, int]]:

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from synthetic import SCENARIO, TraceText, flow_entry, run_entry, steady_trace, write_json
 
-from qlog_analysis.comparison import read_comparison
-from qlog_analysis.metrics import (
+from qlog_analysis.experiments.comparison import read_comparison
+from qlog_analysis.experiments.reduction import reduce_flow
+from qlog_analysis.metrics.runs import (
     FlowMetrics,
     RunMetrics,
     is_slow_start,
     jain_index,
     run_metrics,
 )
-from qlog_analysis.reduction import reduce_flow
 
 
 def measure(

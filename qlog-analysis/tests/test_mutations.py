@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qlog_analysis import reader
-from qlog_analysis.dialects import Clock, Dialect, Translator
 from qlog_analysis.errors import AnalysisError
-from qlog_analysis.reader import read_traces
+from qlog_analysis.reading import reader
+from qlog_analysis.reading.dialects import Clock, Dialect, Translator
+from qlog_analysis.reading.reader import read_traces
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PROGRAMS = {

@@ -15,10 +15,10 @@ import pytest
 from synthetic import TraceText
 
 from qlog_analysis import load
-from qlog_analysis.convert import convert
-from qlog_analysis.delivery import acknowledged_ms, delivered, is_application
-from qlog_analysis.reader import Trace, read_trace
-from qlog_analysis.timeline import timeline
+from qlog_analysis.export.convert import convert
+from qlog_analysis.metrics.delivery import acknowledged_ms, delivered, is_application
+from qlog_analysis.metrics.timeline import timeline
+from qlog_analysis.reading.reader import Trace, read_trace
 
 QUINN = Path(__file__).parent / "fixtures/quinn.server.sqlog.gz"
 SPACES = {"initial": "initial", "handshake": "handshake", "1RTT": "application_data"}

@@ -7,11 +7,11 @@ from synthetic import write_json
 from synthetic_papers import Lab, both, claim, fairness
 
 from qlog_analysis.errors import LayoutError
-from qlog_analysis.papers.estimates import crossing, estimate
-from qlog_analysis.papers.measured import Missing, read_measured
-from qlog_analysis.papers.model import Override, Quantity, read_experiment
-from qlog_analysis.papers.statistics import Interval, mean, ratio_of_means, t_quantile
-from qlog_analysis.papers.verdicts import Outcome, papers_json, read_outcomes
+from qlog_analysis.experiments.estimates import crossing, estimate
+from qlog_analysis.experiments.measured import Missing, read_measured
+from qlog_analysis.experiments.model import Override, Quantity, read_experiment
+from qlog_analysis.experiments.verdicts import Outcome, papers_json, read_outcomes
+from qlog_analysis.metrics.statistics import Interval, mean, ratio_of_means, t_quantile
 
 
 @pytest.mark.parametrize(

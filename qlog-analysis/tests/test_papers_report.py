@@ -9,15 +9,16 @@ from page import Page
 from synthetic import steady_trace
 from synthetic_papers import Lab, both, claim, fairness
 
-from qlog_analysis.cli import main
-from qlog_analysis.definitions import BUILT_IN, NOTHING
-from qlog_analysis.papers import charts, report, tables
-from qlog_analysis.papers.measured import Measured, read_measured
-from qlog_analysis.papers.model import read_experiment
-from qlog_analysis.papers.quantities import metric_of, show
-from qlog_analysis.papers.statistics import Interval
-from qlog_analysis.papers.svg import Chart, Line, Point, draw
-from qlog_analysis.papers.verdicts import read_outcomes
+from qlog_analysis.commands.cli import main
+from qlog_analysis.drawing.svg import Chart, Line, Point, draw
+from qlog_analysis.experiments.measured import Measured, read_measured
+from qlog_analysis.experiments.model import read_experiment
+from qlog_analysis.experiments.verdicts import read_outcomes
+from qlog_analysis.metrics.definitions import BUILT_IN, NOTHING
+from qlog_analysis.metrics.quantities import metric_of, show
+from qlog_analysis.metrics.statistics import Interval
+from qlog_analysis.reports import charts, tables
+from qlog_analysis.reports import papers as report
 
 
 def buffers() -> Lab:

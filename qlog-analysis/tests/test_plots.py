@@ -6,8 +6,9 @@ import pytest
 from matplotlib.figure import Figure
 from synthetic import write_comparison
 
-from qlog_analysis import plots, reduction
-from qlog_analysis.results import Results, analyse
+from qlog_analysis.drawing import plots
+from qlog_analysis.experiments import reduction
+from qlog_analysis.experiments.results import Results, analyse
 
 
 @pytest.fixture(scope="module")

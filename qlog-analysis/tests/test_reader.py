@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from synthetic import HEADER, NONE_YET, RS, TraceText
 
-from qlog_analysis import container
 from qlog_analysis.errors import NotQlogError
-from qlog_analysis.reader import Trace, read_trace
+from qlog_analysis.reading import container
+from qlog_analysis.reading.reader import Trace, read_trace
 
 
 def read(tmp_path: Path, trace: TraceText) -> Trace:

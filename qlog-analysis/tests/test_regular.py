@@ -8,10 +8,10 @@ from polars.testing import assert_frame_equal
 from synthetic import RS, TraceText
 from test_mutations import PROGRAMS, Fixture, mutated
 
-from qlog_analysis import container
-from qlog_analysis.convert import convert
-from qlog_analysis.reader import Trace, read_traces
-from qlog_analysis.regular import Decoded, Regular
+from qlog_analysis.export.convert import convert
+from qlog_analysis.reading import container
+from qlog_analysis.reading.reader import Trace, read_traces
+from qlog_analysis.reading.regular import Decoded, Regular
 
 TABLES = ("sent", "received", "acks", "metrics", "states", "losses")
 

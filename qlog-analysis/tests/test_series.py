@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from qlog_analysis.series import Series, changes, thinned
+from qlog_analysis.metrics.series import Series, changes, thinned
 
 
 def series(*values: float) -> Series:

@@ -9,12 +9,13 @@ import pytest
 from polars.testing import assert_frame_equal
 from synthetic import TraceText
 
-from qlog_analysis import container, load, load_all
-from qlog_analysis.cli import main
-from qlog_analysis.convert import convert
+from qlog_analysis import load, load_all
+from qlog_analysis.commands.cli import main
 from qlog_analysis.errors import SeveralTracesError, UsageError
-from qlog_analysis.parquet import to_parquet
-from qlog_analysis.reader import read_trace
+from qlog_analysis.export.convert import convert
+from qlog_analysis.export.parquet import to_parquet
+from qlog_analysis.reading import container
+from qlog_analysis.reading.reader import read_trace
 
 COUNT = 3
 TABLES = ("sent", "acks", "metrics", "states")

@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 from synthetic import TraceText, steady_trace
 
-from qlog_analysis.cli import main
-from qlog_analysis.reader import Trace, read_trace
-from qlog_analysis.series import Series
-from qlog_analysis.timeline import timeline
-from qlog_analysis.trace_graph import View, inline_svg, thresholds, thresholds_of, trace_graph
+from qlog_analysis.commands.cli import main
+from qlog_analysis.drawing.trace_graph import (
+    View,
+    inline_svg,
+    thresholds,
+    thresholds_of,
+    trace_graph,
+)
+from qlog_analysis.metrics.series import Series
+from qlog_analysis.metrics.timeline import timeline
+from qlog_analysis.reading.reader import Trace, read_trace
 
 
 def vegas() -> TraceText:

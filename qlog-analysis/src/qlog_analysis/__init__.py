@@ -4,12 +4,13 @@
     >>> log = load("flow-0.server.sqlog")
     >>> log.summary().throughput_bps, log.metrics(), log.losses()
 
-`library` is the face for notebooks and programs. `reader` turns a trace into tidy tables, `metrics`
-these into numbers, `plots` and `report` the numbers into pictures and pages; `reduction` does the
-first two for many traces at once, and `comparison` knows the directories that the simulator writes.
+`library` is the face for notebooks and programs. Behind it, each package imports only from those
+above it: `reading` turns a file into tidy tables, `metrics` these into numbers and series, `export`
+writes them for other programs, `experiments` reads what the simulator wrote and judges claims,
+`drawing` makes figures, `reports` the pages that people read, and `commands` is the command line.
 """
 
 from qlog_analysis.library import Log, load, load_all
-from qlog_analysis.summary import Summary
+from qlog_analysis.metrics.summary import Summary
 
 __all__ = ["Log", "Summary", "load", "load_all"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from qlog_analysis.cli import main
+from qlog_analysis.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

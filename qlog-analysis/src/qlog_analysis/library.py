@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
-from qlog_analysis.losses import losses
-from qlog_analysis.reader import Trace, read_trace, read_traces
-from qlog_analysis.summary import Summary, summarise, warnings
+from qlog_analysis.metrics.losses import losses
+from qlog_analysis.metrics.summary import Summary, summarise, warnings
+from qlog_analysis.reading.reader import Trace, read_trace, read_traces
 
 
 class Log:

@@ -1,0 +1,176 @@
+"""The commands for traces of any program: convert, summary, to-parquet, compare."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qlog_analysis.commands.progress import bar
+from qlog_analysis.errors import UsageError
+from qlog_analysis.library import Log, load_all
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_TRACES = "a qlog of any program: JSON-SEQ, JSON lines or contained JSON, also .gz and .zst"
+
+_CONVERT = """\
+Writes traces so that qvis and qlog-dancer open them: with names, units, losses and lengths as
+they look for them. TRACE.sqlog becomes TRACE.converted.sqlog beside it.
+"""
+
+_PARQUET = """\
+Writes the tables of all traces into DIR, one file per kind: traces, metrics, packets, acks, losses
+and states (.parquet). Each row says of which trace, connection, vantage point and program it is.
+A file that is no qlog is left out and told; the exit code is 1 then.
+"""
+
+_COMPARE = """\
+Puts traces beside one another. The table is printed; with --out DIR, report.html with plots,
+summary.json, summary.csv and plots/*.svg are written.
+"""
+
+
+def add(commands: "Commands") -> None:
+    """Adds the commands to the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
+
+    command = commands.add_parser(
+        "convert",
+        help="make traces open in qvis and qlog-dancer",
+        description=_CONVERT,
+        epilog="example: qlog-analysis convert flow-0.server.sqlog --for qvis --out flow-0.sqlog",
+        formatter_class=raw,
+    )
+    _traces_argument(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help="where one trace goes")
+    command.add_argument(
+        "--for",
+        dest="target",
+        choices=("qvis", "dancer", "both"),
+        default="both",
+        help="what is to open it [default: both]",
+    )
+    command.add_argument(
+        "--trace",
+        dest="number",
+        type=int,
+        metavar="N",
+        help="which trace of a file that holds several, from 1",
+    )
+    command.set_defaults(run=_convert)
+
+    command = commands.add_parser(
+        "summary",
+        help="throughput, round-trip times and losses of traces",
+        description="Tells what traces come to, whoever wrote them.",
+        epilog="example: qlog-analysis summary *.sqlog --json",
+    )
+    _traces_argument(command)
+    command.add_argument("--json", action="store_true", help="as JSON, one object per trace")
+    command.set_defaults(run=_summary)
+
+    command = commands.add_parser(
+        "to-parquet",
+        help="write traces as Parquet, for DuckDB and Spark",
+        description=_PARQUET,
+        epilog="example: qlog-analysis to-parquet /var/log/qlog/*.sqlog --out qlog-tables",
+        formatter_class=raw,
+    )
+    _traces_argument(command)
+    command.add_argument("--out", type=Path, metavar="DIR", required=True, help="the directory")
+    command.set_defaults(run=_to_parquet)
+
+    command = commands.add_parser(
+        "compare",
+        help="put traces beside one another",
+        description=_COMPARE,
+        epilog="example: qlog-analysis compare vegas.sqlog cubic.sqlog --out vegas-cubic",
+        formatter_class=raw,
+    )
+    _traces_argument(command)
+    command.add_argument("--out", type=Path, metavar="DIR", help="write the report into DIR")
+    command.set_defaults(run=_compare)
+
+
+def _traces_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help=_TRACES)
+
+
+def _size(paths: Sequence[Path]) -> int:
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _load(paths: Sequence[Path]) -> list[Log]:
+    with bar("reading traces", "B") as start:
+        on_bytes = start(_size(paths))
+        logs = [log for path in paths for log in load_all(path, on_bytes)]
+    for log in logs:
+        of = f", {log.trace.connection}" if log.trace.connection else ""
+        for text in log.warnings():
+            _warn(f"{log.trace.path}{of}: {text}")
+    return logs
+
+
+def _warn(text: str) -> None:
+    print(f"qlog-analysis: {text}", file=sys.stderr)
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from qlog_analysis.export.convert import convert, out_path
+
+    if options.out is not None and len(options.traces) > 1:
+        raise UsageError(f"--out {options.out}: {len(options.traces)} traces need as many files")
+    with bar("converting", "B") as start:
+        on_bytes = start(2 * _size(options.traces))
+        for path in options.traces:
+            out = options.out or out_path(path, options.number)
+            done = convert(path, out, options.target, on_bytes, options.number)
+            if done.skipped:
+                _warn(f"{path}: {done.skipped} records could not be read and are left out")
+            derived = f", {done.derived_losses} losses derived" if done.derived_losses else ""
+            print(f"{done.path}: {done.events} events{derived}")
+    return 0
+
+
+def _summary(options: argparse.Namespace) -> int:
+    from qlog_analysis.reports.traces import named, text_table
+
+    logs = _load(options.traces)
+    if options.json:
+        summaries = [asdict(log.summary()) | {"trace": str(log.trace.path)} for log in logs]
+        print(json.dumps({"traces": summaries}, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        print("\n\n".join(text_table([one]) for one in named(logs)))
+    return 0
+
+
+def _to_parquet(options: argparse.Namespace) -> int:
+    from qlog_analysis.export.parquet import to_parquet
+
+    bad: list[Path] = []
+
+    def on_error(path: Path, error: Exception) -> None:
+        bad.append(path)
+        _warn(f"{error}; left out")
+
+    with bar("reading traces", "B") as start:
+        written = to_parquet(options.traces, options.out, start(_size(options.traces)), on_error)
+    for path in written:
+        print(path)
+    return 1 if bad else 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from qlog_analysis.reports import traces as compare
+
+    traces = compare.named(_load(options.traces))
+    print(compare.text_table(traces))
+    if options.out is not None:
+        with bar("drawing", " plots") as start:
+            report = compare.write(traces, options.out, start(len(traces) + 1))
+        print(f"\nReport: {report}")
+    return 0

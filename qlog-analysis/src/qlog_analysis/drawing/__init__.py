@@ -1,0 +1,1 @@
+"""Figures of traces and of results, in one style."""

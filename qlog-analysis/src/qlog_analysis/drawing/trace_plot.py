@@ -1,0 +1,78 @@
+"""Draws one trace into a file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from qlog_analysis.drawing.overview import overview
+from qlog_analysis.drawing.style import style
+from qlog_analysis.drawing.trace_graph import View, end_of, thresholds_of, title_of, trace_graph
+from qlog_analysis.errors import UsageError
+from qlog_analysis.experiments.comparison import read_queue
+from qlog_analysis.metrics.series import Series
+from qlog_analysis.reading.reader import Trace
+
+Kind = Literal["trace-graph", "overview"]
+
+_FORMATS = (".svg", ".png")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What to draw of a trace; the thresholds are for a trace that does not give them."""
+
+    kind: Kind
+    start_s: float
+    end_s: float | None
+    alpha: float | None
+    beta: float | None
+    queue: Path | None
+
+
+def check(part: Part, out: Path) -> None:
+    """Finds out what is wrong before a long trace is read.
+
+    Raises:
+        UsageError: the file cannot be of this kind, or nothing would be drawn.
+    """
+    if out.suffix not in _FORMATS:
+        raise UsageError(f"--out {out}: the name must end in {' or '.join(_FORMATS)}")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+    if part.end_s is not None and part.end_s <= part.start_s:
+        raise UsageError(f"--to {part.end_s:g}: must be after --from {part.start_s:g}")
+
+
+def save(trace: Trace, part: Part, out: Path) -> None:
+    """Draws a trace into an SVG or PNG file, by the name's ending."""
+    with style():
+        metadata = {"Date": None} if out.suffix == ".svg" else None
+        figure(trace, part).savefig(out, metadata=metadata)
+
+
+def figure(trace: Trace, part: Part) -> Figure:
+    """The figure of a part of a trace.
+
+    Raises:
+        LayoutError: the queue cannot be read.
+    """
+    if part.kind == "overview":
+        end_s = end_of(trace) if part.end_s is None else part.end_s
+        return overview(trace, part.start_s, max(end_s, part.start_s + 1e-3), title_of(trace))
+    alpha, beta = thresholds_of(trace)
+    view = View(
+        start_s=part.start_s,
+        end_s=part.end_s,
+        alpha=alpha if part.alpha is None else part.alpha,
+        beta=beta if part.beta is None else part.beta,
+        queue=None if part.queue is None else _queue(part.queue),
+    )
+    return trace_graph(trace, view)
+
+
+def _queue(path: Path) -> Series:
+    queue = read_queue(path, {"time_s": pl.Float64, "packets": pl.Float64})
+    return Series(queue["time_s"].to_numpy(), queue["packets"].to_numpy())

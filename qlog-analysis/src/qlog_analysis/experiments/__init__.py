@@ -1,0 +1,1 @@
+"""Results that the simulator wrote: experiments, estimates with intervals, verdicts on claims."""

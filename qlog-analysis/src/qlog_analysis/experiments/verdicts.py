@@ -1,0 +1,162 @@
+"""Claims judged, and the outcome as JSON."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from qlog_analysis.errors import LayoutError
+from qlog_analysis.experiments.estimates import Estimate, estimate_claim
+from qlog_analysis.experiments.measured import Measured, Missing, read_measured
+from qlog_analysis.experiments.model import Claim, read_experiment
+
+Status = Literal["reproduced", "not reproduced", "not measured", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A claim beside what was measured of it."""
+
+    experiment: str
+    claim: Claim
+    measured: Estimate
+
+    @property
+    def status(self) -> Status:
+        """Whether the measured value lies in the interval allowed."""
+        if isinstance(self.measured, Missing):
+            return "not measured" if self.measured.run else "not run"
+        claim, value = self.claim, self.measured.value
+        above = claim.low is None or value >= claim.low
+        below = claim.high is None or value <= claim.high
+        return "reproduced" if above and below else "not reproduced"
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether it was measured and lies in the interval allowed."""
+        return self.status == "reproduced"
+
+    @property
+    def why(self) -> str:
+        """What there is to say of it: why there is no number, and the claim's own note."""
+        reason = self.measured.reason if isinstance(self.measured, Missing) else ""
+        return " ".join(filter(None, (reason and f"No number: {reason}.", self.claim.note)))
+
+    @property
+    def paper(self) -> str:
+        """The paper's number: what the claim's name begins with."""
+        return self.claim.id.split("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An experiment, its results and its claims."""
+
+    measured: Measured
+    verdicts: tuple[Verdict, ...]
+
+
+def read_outcomes(
+    directory: Path,
+    names: Sequence[str] = (),
+    on_start: Callable[[int], Callable[[], None]] = lambda _: lambda: None,
+) -> list[Outcome]:
+    """Reads experiments below a directory, by name.
+
+    Args:
+        directory: where each experiment has a directory of its own.
+        names: those to read; all if there is none.
+        on_start: given the number of experiments; gives what to tell of each that was read.
+
+    Raises:
+        AnalysisError: there is none, or a file is missing or senseless.
+    """
+    found = (path.parent for path in directory.glob("*/experiment.json"))
+    places = sorted([directory / name for name in names] or found)
+    if not places:
+        raise LayoutError(
+            f"{directory}: no experiment in it; */experiment.json is written by gallop-sim sweep"
+        )
+    on_each = on_start(len(places))
+    out = []
+    for place in places:
+        measured = read_measured(read_experiment(place))
+        experiment = measured.experiment
+        verdicts = tuple(
+            Verdict(experiment.name, claim, estimate_claim(measured, claim))
+            for claim in experiment.claims
+        )
+        out.append(Outcome(measured, verdicts))
+        on_each()
+    _check_ids(out)
+    return out
+
+
+def _check_ids(outcomes: Sequence[Outcome]) -> None:
+    seen: dict[str, str] = {}
+    for outcome in outcomes:
+        for verdict in outcome.verdicts:
+            name = verdict.claim.id
+            if name in seen:
+                raise LayoutError(
+                    f"claim {name!r} is in {seen[name]} and in {verdict.experiment}: each claim "
+                    "needs a name of its own"
+                )
+            seen[name] = verdict.experiment
+
+
+def papers_json(outcomes: Sequence[Outcome]) -> str:
+    """All claims and experiments as text of JSON."""
+    content = {
+        "claims": [_claim(verdict) for outcome in outcomes for verdict in outcome.verdicts],
+        "experiments": [_experiment(outcome) for outcome in outcomes],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _claim(verdict: Verdict) -> dict[str, Any]:
+    claim, measured = verdict.claim, verdict.measured
+    found = None if isinstance(measured, Missing) else measured
+    return {
+        "id": claim.id,
+        "experiment": verdict.experiment,
+        "title": claim.title,
+        "paper": claim.paper,
+        "measured": None if found is None else _rounded(found.value),
+        "low": None if found is None else _rounded(found.low),
+        "high": None if found is None else _rounded(found.high),
+        "tolerance": {"low": claim.low, "high": claim.high},
+        "unit": claim.unit,
+        "status": verdict.status,
+        "reproduced": verdict.reproduced,
+        "robust": claim.robust,
+        "source": claim.source,
+        "note": verdict.why,
+    }
+
+
+def _experiment(outcome: Outcome) -> dict[str, Any]:
+    measured = outcome.measured
+    experiment = measured.experiment
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "about": experiment.about,
+        "command": experiment.command,
+        "seeds": experiment.seeds,
+        "points": len(experiment.points),
+        "failed": [
+            {"point": point, "seed": seed, "reason": reason}
+            for (point, seed), reason in sorted(measured.failed.items())
+        ],
+        "claims": len(outcome.verdicts),
+        "reproduced": sum(verdict.reproduced for verdict in outcome.verdicts),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Nine digits: takes off what sums of floating point leave."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")

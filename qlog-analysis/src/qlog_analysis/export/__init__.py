@@ -1,0 +1,1 @@
+"""Traces written as files for other programs."""

@@ -1,0 +1,383 @@
+"""Writes a trace so that qvis and qlog-dancer open it.
+
+qlog-dancer reads JSON-SEQ as main-schema-14 has it. qvis reads that of main-schema-03: it looks
+for `qlog_version`, for the categories of those days, for lengths where they were then, and for
+times that count from the first event. One file can be both: names and file_schema are today's,
+the category is a field of its own, and what qvis finds under an old name only is there twice.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import polars as pl
+
+from qlog_analysis.errors import NotQlogError, UsageError
+from qlog_analysis.metrics.losses import losses
+from qlog_analysis.reading.container import QlogFile, values
+from qlog_analysis.reading.dialects import (
+    CONVERTED,
+    METRICS,
+    NO_SSTHRESH,
+    PARAMETERS,
+    Clock,
+    Event,
+    Translator,
+)
+from qlog_analysis.reading.reader import Trace, read_traces
+from qlog_analysis.reading.unpacking import Unpacked
+
+Target = Literal["qvis", "dancer", "both"]
+
+SUFFIX = ".converted.sqlog"
+
+_RS = "\x1e"
+
+# The categories that main-schema-03 has for today's names, by what follows the colon.
+_CATEGORIES = {
+    "recovery_metrics_updated": "recovery",
+    "recovery_parameters_set": "recovery",
+    "congestion_state_updated": "recovery",
+    "loss_timer_updated": "recovery",
+    "timer_updated": "recovery",
+    "packet_lost": "recovery",
+    "marked_for_retransmit": "recovery",
+    "ecn_state_updated": "recovery",
+    "mtu_updated": "recovery",
+    "key_updated": "security",
+    "key_discarded": "security",
+    "server_listening": "connectivity",
+    "connection_started": "connectivity",
+    "connection_closed": "connectivity",
+    "connection_id_updated": "connectivity",
+    "connection_state_updated": "connectivity",
+    "spin_bit_updated": "connectivity",
+    "tuple_assigned": "connectivity",
+}
+_OLD_NAMES = {
+    "recovery_metrics_updated": "metrics_updated",
+    "recovery_parameters_set": "parameters_set",
+    "stream_data_moved": "data_moved",
+    "udp_datagrams_sent": "datagrams_sent",
+    "udp_datagrams_received": "datagrams_received",
+    "udp_datagram_dropped": "datagram_dropped",
+}
+
+# With what qvis looks for in front, since it judges a file by its first 1024 bytes.
+_FOR_QVIS = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ"}
+_FOR_DANCER = {
+    "file_schema": "urn:ietf:params:qlog:file:sequential",
+    "serialization_format": "application/qlog+json-seq",
+}
+_EVENT_SCHEMAS = [
+    "urn:ietf:params:qlog:events:quic-13",
+    "urn:ietf:params:qlog:events:http3-13",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What became of a file.
+
+    Attributes:
+        path: what was written.
+        events: events in it.
+        derived_losses: packet_lost events that the original does not have.
+        skipped: records of the original that could not be read.
+    """
+
+    path: Path
+    events: int
+    derived_losses: int
+    skipped: int
+
+
+def out_path(path: Path, number: int | None = None) -> Path:
+    """Where a file's conversion, or that of one of its traces, goes by default: beside it."""
+    name = path.name
+    for suffix in (".gz", ".zst", ".sqlog", ".qlog", ".json", ".ndjson", ".jsonl"):
+        name = name.removesuffix(suffix)
+    if number is not None:
+        name += f".{number}"
+    return path.with_name(name + SUFFIX)
+
+
+def convert(
+    path: Path,
+    out: Path,
+    target: Target = "both",
+    on_bytes: Callable[[int], None] = lambda _: None,
+    number: int | None = None,
+) -> Converted:
+    """Converts one trace of a file, with all of its connections.
+
+    Args:
+        path: a qlog of any program.
+        out: the file to write.
+        target: what it is for.
+        on_bytes: told of bytes read; the file is read twice.
+        number: which of its traces, from 1; needed if there are several.
+
+    Raises:
+        NotQlogError: the file cannot be opened, or is no qlog.
+        UsageError: it would be written over itself, or it does not say which of several traces
+            is wanted, or there is no such one.
+        OSError: the file cannot be written.
+    """
+    if out.exists() and out.samefile(path):
+        raise UsageError(f"{out}: would be written over itself; name another file with --out")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out}: is no file that could be replaced; name another with --out")
+    traces = _of_one(path, read_traces(path, on_bytes), number)
+    known = {trace.group: _Known.of(trace) for trace in traces}
+    unfinished = out.with_name(out.name + ".part")
+    try:
+        raw = path.open("rb")
+    except OSError as error:
+        raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
+    with raw, unfinished.open("w", encoding="utf-8", newline="") as sink:
+        source = _Source(traces[0], QlogFile(path, Unpacked(raw, on_bytes)))
+        writer = _Writer(sink, target, known)
+        writer.record(_header(source, target))
+        for event in source.events():
+            writer.event(event)
+        writer.finish()
+    if writer.unordered:
+        _sort(unfinished)
+    unfinished.replace(out)
+    return Converted(out, writer.events, writer.derived, source.skipped)
+
+
+def _of_one(path: Path, traces: Sequence[Trace], number: int | None) -> list[Trace]:
+    """The connections of the trace that is wanted."""
+    count = max(trace.number for trace in traces)
+    if number is None and count > 1:
+        raise UsageError(f"{path}: holds {count} traces; choose one with --trace N (1 to {count})")
+    if number is not None and not 1 <= number <= count:
+        held = "one trace" if count == 1 else f"{count} traces"
+        raise UsageError(f"--trace {number}: {path} holds {held}")
+    return [trace for trace in traces if trace.number == (number or 1)]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a first reading found out about a connection."""
+
+    lengths: Mapping[tuple[str, int], int]
+    """Bytes of the packets sent, by space and number."""
+    derived: list[tuple[float, int]]
+    """Losses that are not logged, the last first: time, packet number."""
+
+    @staticmethod
+    def of(trace: Trace) -> "_Known":
+        sent = trace.sent.select("packet_type", "packet_number", "length_bytes")
+        lengths = {(_space(kind), number): length for kind, number, length in sent.iter_rows()}
+        derived: list[tuple[float, int]] = []
+        if trace.losses.is_empty() and not trace.dialect.logs_losses:
+            lost = losses(trace).select("lost_ms", pl.col("packet_number"))
+            derived = sorted(lost.iter_rows(), reverse=True)
+        return _Known(lengths, derived)
+
+
+def _space(packet_type: str | None) -> str:
+    return packet_type if packet_type in {"initial", "handshake"} else "application"
+
+
+class _Source:
+    """The events of a trace in today's form."""
+
+    def __init__(self, trace: Trace, file: QlogFile) -> None:
+        self._file = file
+        self._number = trace.number
+        self.header = trace.header
+        self.dialect = trace.dialect
+        documents = file.documents
+        inner = self.header.get("trace")
+        if documents is not None:
+            inner = documents[self._number - 1].trace
+        self.trace: Mapping[str, Any] = inner if isinstance(inner, dict) else {}
+        self.skipped = 0
+
+    def events(self) -> Iterator[Event]:
+        translate = Translator(self.dialect, Clock(self.trace, self.dialect.from_first_event))
+        for value in self._values():
+            event = translate(value)
+            if event is None:
+                self.skipped += 1
+            else:
+                yield event
+
+    def _values(self) -> Iterator[Any]:
+        if self._file.documents is None:
+            for lines in self._file.lines():
+                if lines.number == self._number:
+                    self.skipped += lines.undecodable
+                    yield from values(lines.texts)
+        else:
+            document = self._file.documents[self._number - 1]
+            self.skipped += document.unreadable
+            yield from document.events
+
+
+def _header(source: _Source, target: Target) -> Event:
+    common = source.trace.get("common_fields")
+    common = common if isinstance(common, dict) else {}
+    title = source.header.get("title", source.trace.get("title"))
+    description = source.header.get("description", source.trace.get("description"))
+    texts = {"title": title, "description": description}
+    said = {name: text for name, text in texts.items() if isinstance(text, str)}
+    point = source.trace.get("vantage_point")
+    trace: Event = {**said, "vantage_point": _vantage_point(point), "event_schemas": _EVENT_SCHEMAS}
+    reference = common.get("reference_time")
+    if target == "dancer" and isinstance(reference, dict):
+        trace["common_fields"] = {"reference_time": reference}
+    header: Event = {}
+    if target != "dancer":
+        header |= _FOR_QVIS
+    if target != "qvis":
+        header |= _FOR_DANCER
+    converter: Event = {
+        "name": "qlog-analysis",
+        "version": version("qlog-analysis"),
+        "for": target,
+        "dialect": source.dialect.name,
+    }
+    if target != "dancer" and reference is not None:
+        # NOTE: qvis takes a reference_time for a number, and loses all times when it is none.
+        converter["reference_time"] = reference
+    return {**header, CONVERTED: converter, **said, "trace": trace}
+
+
+def _vantage_point(point: Any) -> Event:
+    if not isinstance(point, dict) or point.get("type") not in {"client", "server", "network"}:
+        return {"type": "unknown"}
+    return {key: point[key] for key in ("name", "type", "flow") if isinstance(point.get(key), str)}
+
+
+class _Writer:
+    """Writes events, with all that the target wants of them."""
+
+    def __init__(self, sink: TextIO, target: Target, known: Mapping[str, _Known]) -> None:
+        self._sink = sink
+        self._target = target
+        self._known = known
+        self._seen: set[tuple[str, str]] = set()
+        self._last = 0.0
+        self.events = 0
+        self.derived = 0
+        self.unordered = False
+
+    def record(self, record: Event) -> None:
+        """Writes a record as it is."""
+        self._sink.write(_RS)
+        json.dump(record, self._sink, separators=(",", ":"))
+        self._sink.write("\n")
+
+    def event(self, event: Event) -> None:
+        """Writes an event, and before it what was lost until then."""
+        group = str(event.get("group_id", ""))
+        known = self._known.get(group)
+        if known is not None:
+            while known.derived and known.derived[-1][0] <= event["time"]:
+                self._lose(known, group)
+        self._write(event, known, group)
+
+    def finish(self) -> None:
+        """Writes what was lost after the last event."""
+        for group, known in self._known.items():
+            while known.derived:
+                self._lose(known, group)
+
+    def _lose(self, known: _Known, group: str) -> None:
+        time, number = known.derived.pop()
+        event: Event = {
+            "time": time,
+            "name": "quic:packet_lost",
+            "data": {"header": {"packet_type": "1RTT", "packet_number": number}},
+        }
+        if group:
+            event["group_id"] = group
+        self.derived += 1
+        self._write(event, known, group)
+
+    def _write(self, event: Event, known: _Known | None, group: str) -> None:
+        name = event["name"]
+        data = event["data"]
+        if name == METRICS:
+            self._drop_placeholders(data, group)
+        if name == "quic:packet_lost" and known is not None:
+            _add_length(data, known)
+        if name == "quic:parameters_set" and self._target != "qvis":
+            # qlog-dancer reads no event without it.
+            data.setdefault("unknown_parameters", [])
+        kind = name.partition(":")[2]
+        category = _category(name)
+        if self._target != "dancer":
+            _as_qvis_wants(kind, data)
+            if self._target == "qvis":
+                event["name"] = f"{category}:{_OLD_NAMES.get(kind, kind)}"
+            else:
+                event["category"] = category
+        self.unordered |= event["time"] < self._last
+        self._last = max(self._last, event["time"])
+        self.record(event)
+        self.events += 1
+        if self._target == "both" and name in {METRICS, PARAMETERS}:
+            self.record({**event, "name": f"{category}:{_OLD_NAMES[kind]}"})
+
+    def _drop_placeholders(self, data: Event, group: str) -> None:
+        """Takes off what stands for "none": RTTs before the first sample, and no ssthresh yet."""
+        if "latest_rtt" in data:
+            self._seen.add((group, "rtt"))
+        elif (group, "rtt") not in self._seen:
+            for rtt in ("min_rtt", "smoothed_rtt", "rtt_variance"):
+                data.pop(rtt, None)
+        if data.get("ssthresh", NO_SSTHRESH) < NO_SSTHRESH:
+            self._seen.add((group, "ssthresh"))
+        elif (group, "ssthresh") not in self._seen:
+            data.pop("ssthresh", None)
+
+
+def _category(name: str) -> str:
+    schema, _, kind = name.partition(":")
+    if schema == "quic":
+        return _CATEGORIES.get(kind, "transport")
+    return "http" if schema == "http3" else schema
+
+
+def _add_length(data: Event, known: _Known) -> None:
+    header = data["header"]
+    length = known.lengths.get((_space(header.get("packet_type")), header.get("packet_number")))
+    if length is not None and "length" not in data.get("raw", {}):
+        # qvis shows it, and fails where it is not.
+        data["raw"] = {**data.get("raw", {}), "length": length}
+
+
+def _as_qvis_wants(kind: str, data: Event) -> None:
+    """Adds what qvis looks for where the drafts had it then."""
+    if kind in {"packet_sent", "packet_received"}:
+        # NOTE: qvis takes the 16 bytes of the AEAD's tag for a part of payload_length, which today
+        # leaves them out; without it qvis counts from the packet's length.
+        data.get("raw", {}).pop("payload_length", None)
+        frames = data.get("frames")
+        if frames == []:
+            # qvis takes for granted that there is a first one.
+            del data["frames"]
+        for frame in frames or []:
+            length = frame.get("raw", {}).get("payload_length")
+            if length is not None:
+                frame["length"] = length
+    elif kind == "parameters_set" and "initiator" in data:
+        data["owner"] = data["initiator"]
+    elif kind == "stream_data_moved" and "length" in data.get("raw", {}):
+        data["length"] = data["raw"]["length"]
+
+
+def _sort(path: Path) -> None:
+    """Brings the events of a converted file into order: qvis asks the user to wait otherwise."""
+    header, *records = path.read_text(encoding="utf-8").split(_RS)[1:]
+    records.sort(key=lambda record: float(json.loads(record)["time"]))
+    path.write_text(_RS + _RS.join([header, *records]), encoding="utf-8", newline="")

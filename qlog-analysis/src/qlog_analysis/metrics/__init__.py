@@ -1,0 +1,1 @@
+"""Numbers and series from tables, and the definition of every metric."""

@@ -1,1 +1,0 @@
-"""The report of paper against measured: from the results of experiments, see `model`."""

@@ -1,0 +1,1 @@
+"""From a file to tidy tables: compression, containers, dialects, events."""

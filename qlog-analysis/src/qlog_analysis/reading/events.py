@@ -1,0 +1,267 @@
+"""The kinds of events that are read: how one is found, what is decoded of it, and its columns.
+
+msgspec decodes a record into objects that have the used fields only, and checks their types; it
+passes over all other fields without making anything of them, which is what makes it quick. Fields
+that are not there are None.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+import polars as pl
+
+from qlog_analysis import schemas
+
+_Integer = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""An integer of QUIC (RFC 9000 §16)."""
+
+
+class _Fields(msgspec.Struct, gc=False):
+    """Fields of an object; they refer to no other one in a circle, so none needs collecting."""
+
+
+class _Header(_Fields):
+    packet_type: str | None = None
+    packet_number: _Integer | None = None
+
+
+class _Raw(_Fields):
+    length: _Integer | None = None
+
+
+class _Frame(_Fields):
+    acked_ranges: tuple[tuple[_Integer, ...], ...] | None = None
+
+
+class _PacketData(_Fields):
+    header: _Header
+    raw: _Raw | None = None
+
+
+class _Packet(_Fields):
+    time: float
+    data: _PacketData
+
+
+class _ReceivedData(_PacketData):
+    frames: tuple[_Frame, ...] | None = None
+
+
+class _Received(_Fields):
+    time: float
+    data: _ReceivedData
+
+
+class _Count(_Fields):
+    total: _Integer | None = None
+
+
+class _MetricsData(_Fields):
+    # In the order that quiche writes them in, in which msgspec looks for them.
+    cf_app_limited: bool | None = None
+    cf_lost_packets: _Count | None = None
+    vegas_base_rtt_ms: float | None = None
+    vegas_round_rtt_ms: float | None = None
+    vegas_expected_bps: float | None = None
+    vegas_actual_bps: float | None = None
+    vegas_backlog_packets: float | None = None
+    vegas_incr_packets: float | None = None
+    vegas_status: float | None = None
+    vegas_alpha_packets: float | None = None
+    vegas_beta_packets: float | None = None
+    min_rtt: float | None = None
+    smoothed_rtt: float | None = None
+    latest_rtt: float | None = None
+    pto_count: float | None = None
+    congestion_window: float | None = None
+    bytes_in_flight: float | None = None
+    ssthresh: float | None = None
+    pacing_rate: float | None = None
+
+
+class _Metrics(_Fields):
+    time: float
+    data: _MetricsData
+
+
+class _AckedData(_Fields):
+    packet_number_space: str | None = None
+    packet_numbers: tuple[_Integer, ...] = ()
+
+
+class _Acked(_Fields):
+    time: float
+    data: _AckedData
+
+
+class _StateData(_Fields):
+    new: str
+
+
+class _State(_Fields):
+    time: float
+    data: _StateData
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of event.
+
+    Attributes:
+        marker: the end of the event's name, as it stands in a record.
+        event: what a record is decoded into.
+        tables: what becomes of decoded records; the first table has a row for each that has what
+            it must have. That of no records has all columns, others need not have those that are
+            empty.
+        wanted: text without which a record of this kind holds nothing of use.
+        useful: the same of decoded records, None if all are of use.
+    """
+
+    marker: str
+    event: type[msgspec.Struct]
+    tables: Callable[[Sequence[Any]], tuple[pl.DataFrame, ...]]
+    wanted: str = ""
+    useful: Callable[[Any], bool] | None = None
+
+
+def _with(table: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The rows that have these columns."""
+    if any(table[name].null_count() for name in names):
+        return table.drop_nulls(names)
+    # drop_nulls would start polars' threads all the same.
+    return table
+
+
+def _packets(packets: Sequence[_Packet | _Received]) -> pl.DataFrame:
+    columns = {
+        "time_ms": [packet.time for packet in packets],
+        "packet_type": [packet.data.header.packet_type for packet in packets],
+        "packet_number": [packet.data.header.packet_number for packet in packets],
+        "length_bytes": [packet.data.raw and packet.data.raw.length for packet in packets],
+    }
+    return pl.DataFrame(columns, schema=schemas.PACKETS)
+
+
+def _sent(packets: Sequence[_Packet]) -> tuple[pl.DataFrame]:
+    return (_with(_packets(packets), "packet_number", "length_bytes"),)
+
+
+def _received(packets: Sequence[_Received]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    columns: dict[str, list[Any]] = {name: [] for name in schemas.ACKS}
+    times, types, firsts, lasts = columns.values()
+    for packet in packets:
+        for frame in packet.data.frames or ():
+            for pair in frame.acked_ranges or ():
+                # A range of one packet is logged as `[n]`.
+                if pair and pair[0] <= pair[-1]:
+                    times.append(packet.time)
+                    types.append(packet.data.header.packet_type)
+                    firsts.append(pair[0])
+                    lasts.append(pair[-1])
+    acks = _with(pl.DataFrame(columns, schema=schemas.ACKS), "packet_type")
+    return _with(_packets(packets), "packet_type"), acks
+
+
+def _acknowledges(packet: _Received) -> bool:
+    for frame in packet.data.frames or ():  # noqa: SIM110 - any() takes three times as long
+        if frame.acked_ranges is not None:
+            return True
+    return False
+
+
+_SPACES = {"initial": "initial", "handshake": "handshake"}
+
+
+def _acked(events: Sequence[_Acked]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    rows = [
+        # NOTE: the drafts let the space be left out; most packets are application data.
+        (event.time, _SPACES.get(event.data.packet_number_space or "", "1RTT"), first, last)
+        for event in events
+        for first, last in _ranges(event.data.packet_numbers)
+    ]
+    times = pl.DataFrame({"time_ms": [event.time for event in events]}, schema=schemas.TIMES)
+    return times, pl.DataFrame(rows, schema=schemas.ACKS, orient="row")
+
+
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Packet numbers as ranges, both ends included, in ascending order."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def _lost(packets: Sequence[_Packet]) -> tuple[pl.DataFrame]:
+    return (_with(_packets(packets).drop("length_bytes"), "packet_number"),)
+
+
+def _states(states: Sequence[_State]) -> tuple[pl.DataFrame]:
+    columns = {
+        "time_ms": [state.time for state in states],
+        "state": [state.data.new for state in states],
+    }
+    return (pl.DataFrame(columns, schema=schemas.STATES),)
+
+
+_RENAMED = {
+    "min_rtt": "min_rtt_ms",
+    "smoothed_rtt": "smoothed_rtt_ms",
+    "latest_rtt": "latest_rtt_ms",
+    "congestion_window": "window_bytes",
+    "bytes_in_flight": "in_flight_bytes",
+    "ssthresh": "ssthresh_bytes",
+    "pacing_rate": "pacing_bps",
+    "cf_lost_packets": "lost_packets",
+    "cf_app_limited": "app_limited",
+}
+_OTHER_TYPES: schemas.Schema = {"cf_app_limited": pl.Boolean, "cf_lost_packets": pl.Int64}
+
+
+# What most metrics events of a full trace have; most have nothing else.
+_FREQUENT = ("bytes_in_flight", "smoothed_rtt", "latest_rtt", "pacing_rate", "cf_app_limited")
+_RARE = tuple(name for name in _MetricsData.__struct_fields__ if name not in _FREQUENT)
+_NOTHING = _MetricsData()
+
+
+def _metrics(metrics: Sequence[_Metrics]) -> tuple[pl.DataFrame]:
+    data = [one.data for one in metrics]
+    columns = [pl.Series("time_ms", [one.time for one in metrics], pl.Float64)]
+    columns += [_column(name, list(map(attrgetter(name), data))) for name in _FREQUENT]
+    # Without what was taken out already most are equal to one that never had anything.
+    for one in data:
+        one.bytes_in_flight = one.smoothed_rtt = one.latest_rtt = one.pacing_rate = None
+        one.cf_app_limited = None
+    with_rare = [(place, one) for place, one in enumerate(data) if one != _NOTHING]
+    for name in _RARE:
+        value_of = attrgetter(name)
+        known = [(place, value_of(one)) for place, one in with_rare if value_of(one) is not None]
+        # A column of nothing is left to be filled in when all tables are put together.
+        if known or not data:
+            values: list[Any] = [None] * len(data)
+            for place, value in known:
+                values[place] = value
+            columns.append(_column(name, values))
+    return (pl.DataFrame(columns),)
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    if name == "cf_lost_packets":
+        values = [value and value.total for value in values]
+    return pl.Series(_RENAMED.get(name, name), values, _OTHER_TYPES.get(name, pl.Float64))
+
+
+SENT = Kind(':packet_sent"', _Packet, _sent)
+RECEIVED = Kind(':packet_received"', _Received, _received)
+RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"', useful=_acknowledges)
+"""Only those with acknowledgements."""
+METRICS = Kind('metrics_updated"', _Metrics, _metrics)
+STATES = Kind(':congestion_state_updated"', _State, _states)
+LOST = Kind(':packet_lost"', _Packet, _lost)
+ACKED = Kind(':packets_acked"', _Acked, _acked)
+"""Packets as they were acknowledged for the first time, by programs that log no frames."""

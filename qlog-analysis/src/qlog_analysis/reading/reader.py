@@ -1,0 +1,482 @@
+"""Reads qlog traces into one tidy table per kind of event.
+
+Blocks of records that are as expected are decoded as they are (see `regular`). Others polars takes
+apart into records and sorts these by the name of their event; of the kinds that are used, msgspec
+decodes the fields that are used (see `events`). Traces of other programs are first brought into the
+form of today's drafts, event by event (see `dialects`), which is slower.
+"""
+
+import gc
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from qlog_analysis.errors import NotQlogError, SeveralTracesError
+from qlog_analysis.reading.container import Document, Lines, QlogFile, looks_whole, salvage, values
+from qlog_analysis.reading.dialects import (
+    CANONICAL,
+    CONVERTED,
+    NO_SSTHRESH,
+    Clock,
+    Dialect,
+    Translator,
+    recognise,
+)
+from qlog_analysis.reading.events import (
+    ACKED,
+    LOST,
+    METRICS,
+    RECEIVED,
+    RECEIVED_ACKS,
+    SENT,
+    STATES,
+    Kind,
+)
+from qlog_analysis.reading.regular import Regular
+from qlog_analysis.reading.unpacking import Unpacked
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace as tables, in order of time; times are milliseconds since the trace began.
+
+    Attributes:
+        path: the file.
+        header: the header of the file, empty if it is missing.
+        connection: which of the file's connections this is, empty if it has but one: "trace" and
+            `number`, if it has several traces, and `group`, as far as there is one.
+        number: which of the file's traces it is in, from 1; one may have several connections.
+        group: the group_id of its events, where a trace has those of several connections.
+        vantage: the end that logged it: "server", "client", "network" or "unknown"; found out by
+            the packets, when the trace does not say and all received ones were asked for.
+        dialect: how the program that wrote it does that.
+        sent: packets sent: `time_ms`, `packet_type`, `packet_number`, `length_bytes`.
+        received: packets received, in the same columns; only those with acknowledgements unless
+            all were asked for.
+        acks: acknowledged ranges as they arrived, one row per range: `time_ms`, `packet_type` of
+            the packet that carried it, `first`, `last` (packet numbers, both included). Where no
+            ACK frames are logged: what packets_acked events say (quic-events-13), each packet when
+            it was first acknowledged.
+        metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
+            `smoothed_rtt_ms`, `latest_rtt_ms` (null until the first sample), `window_bytes`,
+            `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
+            `lost_packets`, `pto_count`, `app_limited`, and the fields of our controllers,
+            `vegas_*` (null where absent).
+        states: changes of the congestion state: `time_ms`, `state`.
+        losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`; empty
+            also where losses are not logged (see `metrics.losses`).
+        records: events in the trace, those of its other connections and skipped ones included.
+        skipped: events in it that could not be read.
+        unordered: rows whose time was before that of a row above them.
+        truncated: whether it was cut off.
+    """
+
+    path: Path
+    header: Mapping[str, Any]
+    connection: str
+    number: int
+    group: str
+    vantage: str
+    dialect: Dialect
+    sent: pl.DataFrame
+    received: pl.DataFrame
+    acks: pl.DataFrame
+    metrics: pl.DataFrame
+    states: pl.DataFrame
+    losses: pl.DataFrame
+    records: int
+    skipped: int
+    unordered: int
+    truncated: bool
+
+
+def read_trace(
+    path: Path,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    *,
+    received: bool = False,
+    connection: str | None = None,
+) -> Trace:
+    """Reads the trace of a file that holds one connection, or of one of its connections.
+
+    Records that cannot be read are skipped and counted.
+
+    Args:
+        path: the file; gzip and zstd are unpacked.
+        on_bytes: told the number of bytes after each part that was read, for a progress bar.
+        received: whether to read all packets that were received; else only those with
+            acknowledgements, which is quicker.
+        connection: the name of the one that is wanted, if the file holds several.
+
+    Raises:
+        NotQlogError: the file cannot be opened, or is no qlog.
+        SeveralTracesError: the file holds the traces of several connections, and none or another
+            one was asked for.
+    """
+    traces = read_traces(path, on_bytes, received=received)
+    if connection is None and len(traces) == 1:
+        return traces[0]
+    for trace in traces:
+        if trace.connection == connection:
+            return trace
+    if len(traces) == 1:
+        held = "holds one connection without a name"
+    else:
+        names = ", ".join(trace.connection for trace in traces[:3])
+        more = ", …" if len(traces) > 3 else ""
+        held = f"holds the traces of {len(traces)} connections ({names}{more})"
+    wanted = "one is wanted" if connection is None else f"there is no {connection!r}"
+    raise SeveralTracesError(f"{path}: {held}; {wanted}")
+
+
+def read_traces(
+    path: Path, on_bytes: Callable[[int], None] = lambda _: None, *, received: bool = False
+) -> list[Trace]:
+    """Reads all traces of a file, at least one, as `read_trace` does.
+
+    Some programs write all connections of an endpoint into one file.
+
+    Raises:
+        NotQlogError: the file cannot be opened, or is no qlog.
+    """
+    try:
+        with path.open("rb") as raw:
+            unpacked = Unpacked(raw, on_bytes)
+            file = QlogFile(path, unpacked)
+            with _uncollected():
+                readings = _read(file, received)
+    except OSError as error:
+        raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
+    if unpacked.damaged:
+        readings[-1].truncated = True
+    several = len(readings) > 1
+    return [trace for reading in readings for trace in reading.traces(path, several)]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Holds the garbage collector off: events are many objects, and none refers to itself."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(file: QlogFile, received: bool) -> list["_Reading"]:
+    """Reads each trace of a file for itself."""
+    readings: list[_Reading] = []
+    if file.documents is None:
+        for block in file.blocks():
+            goes_on = file.number == len(readings)
+            if goes_on and readings[-1].block(block.text, file.separator):
+                continue
+            for lines in file.take_apart(block):
+                if lines.number > len(readings):
+                    inner = lines.header.get("trace")
+                    trace = inner if isinstance(inner, dict) else {}
+                    dialect = recognise(lines.header, trace, lines.names)
+                    readings.append(_Reading(lines.number, lines.header, trace, dialect, received))
+                readings[-1].lines(lines)
+    else:
+        for number, document in enumerate(file.documents, 1):
+            dialect = recognise(file.header, document.trace, "")
+            readings.append(_Reading(number, file.header, document.trace, dialect, received))
+            readings[-1].document(document)
+    return readings
+
+
+class _Tables:
+    """The tables of one connection while they grow."""
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = [(kind, kind.tables([])) for kind in kinds]
+        self._parts = [[table] for _, empty in self._kinds for table in empty]
+
+    def add(self, lines: pl.Series) -> tuple[int, int]:
+        """Takes records; gives the number of events in them, and of those that were bad."""
+        parts, bad, failed = self._decode(lines)
+        records = len(lines)
+        if failed:
+            found = [salvage(text) for text in failed]
+            events = pl.Series([event for some, _ in found for event in some], dtype=pl.String)
+            others = sum(rest or not some for some, rest in found)
+            records += len(events) + others - len(failed)
+            more, bad_events, failed_events = self._decode(events)
+            bad += others + bad_events + len(failed_events)
+            parts = [
+                pl.concat((one, two), how="diagonal").sort("time_ms", maintain_order=True)
+                if len(two)
+                else one
+                for one, two in zip(parts, more, strict=True)
+            ]
+        for table, part in zip(self._parts, parts, strict=True):
+            table.append(part)
+        return records, bad
+
+    def add_decoded(self, of_kinds: Sequence[Sequence[Any]]) -> int:
+        """Takes the events of each kind; gives the number of those that were bad."""
+        tables = iter(self._parts)
+        bad = 0
+        for (kind, empty), events in zip(self._kinds, of_kinds, strict=True):
+            own = [next(tables) for _ in empty]
+            of_use = list(filter(kind.useful, events)) if kind.useful else events
+            if of_use:
+                parts = kind.tables(of_use)
+                bad += len(of_use) - len(parts[0])
+                for table, part in zip(own, parts, strict=True):
+                    table.append(part)
+        return bad
+
+    def _decode(self, lines: pl.Series) -> tuple[list[pl.DataFrame], int, list[str]]:
+        """The rows of each table, the number of bad events, and the texts that are no event."""
+        parts: list[pl.DataFrame] = []
+        bad = 0
+        failed: list[str] = []
+        for kind, empty in self._kinds:
+            of_kind = lines.str.contains(kind.marker, literal=True)
+            if kind.wanted:
+                of_kind &= lines.str.contains(kind.wanted, literal=True)
+            if not of_kind.any():
+                parts += empty
+                continue
+            tables, bad_of_kind, failed_of_kind = _decode(lines.filter(of_kind), kind)
+            parts += tables
+            bad += bad_of_kind
+            failed += failed_of_kind
+            lines = lines.filter(~of_kind)
+        whole = looks_whole(lines)
+        failed += lines.filter(~whole).to_list()
+        return parts, bad + _count_strays(lines.filter(whole)), failed
+
+    def finish(self) -> tuple[list[pl.DataFrame], int]:
+        """The tables in order of time, and the number of rows that were out of order."""
+        parts, self._parts = self._parts, []
+        # From the back, since the last of a list goes at once, and its parts are not needed again.
+        tables = [pl.concat(parts.pop(), how="diagonal") for _ in range(len(parts))][::-1]
+        unordered = 0
+        for number, table in enumerate(tables):
+            time = table["time_ms"]
+            late = int((time < time.cum_max()).sum())
+            if late:
+                tables[number] = table.sort("time_ms", maintain_order=True)
+            # Acknowledgements are rows of what was received, too.
+            unordered += 0 if "first" in table.columns else late
+        return tables, unordered
+
+
+class _Reading:
+    """Reads the records of a trace into the tables of its connections."""
+
+    def __init__(
+        self,
+        number: int,
+        header: Mapping[str, Any],
+        trace: Mapping[str, Any],
+        dialect: Dialect,
+        received: bool,
+    ) -> None:
+        self._number = number
+        self._header = header
+        self._trace = trace
+        self._dialect = dialect
+        self._translate = Translator(dialect, Clock(trace, dialect.from_first_event))
+        self._twice = dialect is CANONICAL and header[CONVERTED].get("for") == "both"
+        wanted = RECEIVED if received else RECEIVED_ACKS
+        self._kinds = (SENT, wanted, METRICS, STATES, LOST, ACKED)
+        self._regular = Regular(self._kinds, _COPIES if self._twice else None)
+        self._connections: dict[str, _Tables] = {}
+        self._records = 0
+        self._skipped = 0
+        self._start_ms: float | None = None
+        self.truncated = False
+
+    def lines(self, lines: Lines) -> None:
+        """Takes records of JSON-SEQ or JSON lines."""
+        texts = _once(lines.texts) if self._twice else lines.texts
+        self._records += lines.undecodable
+        self._skipped += lines.undecodable
+        self.truncated = lines.cut_off
+        if not self._dialect.native:
+            self._translated(values(texts))
+            return
+        if self._dialect.from_first_event and self._start_ms is None:
+            self._start_ms = _first_ms(texts, self._translate.clock)
+        self._regular.learn(texts)
+        records, bad = self._tables("").add(texts)
+        self._records += records
+        self._skipped += bad
+
+    def block(self, block: bytes, separator: bytes) -> bool:
+        """Takes records that go on with the trace, if all of them are regular."""
+        if not self._dialect.native or (self._dialect.from_first_event and self._start_ms is None):
+            return False
+        decoded = self._regular.decode(block, separator)
+        if decoded is None:
+            return False
+        self._records += decoded.records
+        self._skipped += self._tables("").add_decoded(decoded.of_kinds)
+        self.truncated = False
+        return True
+
+    def document(self, document: Document) -> None:
+        """Takes a trace of a JSON document."""
+        self._records += document.unreadable
+        self._skipped += document.unreadable
+        self.truncated = document.cut_off
+        self._translated(document.events)
+
+    def _translated(self, events: Iterable[Any]) -> None:
+        """Takes events of another dialect, which may belong to several connections."""
+        texts: dict[str, list[str]] = {}
+        for value in events:
+            self._records += 1
+            event = self._translate(value)
+            if event is None:
+                self._skipped += 1
+            else:
+                texts.setdefault(str(event.get("group_id", "")), []).append(_text(event))
+        for group, group_texts in texts.items():
+            _, bad = self._tables(group).add(pl.Series(group_texts, dtype=pl.String))
+            self._skipped += bad
+
+    def _tables(self, group: str) -> _Tables:
+        if group not in self._connections:
+            self._connections[group] = _Tables(self._kinds)
+        return self._connections[group]
+
+    def traces(self, path: Path, several: bool) -> list[Trace]:
+        """The trace of each connection, at least one."""
+        if not self._connections:
+            self._tables("")
+        return [
+            self._trace_of(path, group, several, tables)
+            for group, tables in self._connections.items()
+        ]
+
+    def _trace_of(self, path: Path, group: str, several: bool, connection: _Tables) -> Trace:
+        tables, unordered = connection.finish()
+        if self._start_ms is not None:
+            tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
+        sent, received, acks, metrics, states, losses, _, acked = tables
+        # Another name for the largest of them would keep its columns while they are filled.
+        del tables
+        # What was translated is in the drafts' units already.
+        pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
+        metrics.replace_column(
+            metrics.get_column_index("pacing_bps"), metrics["pacing_bps"] * pacing
+        )
+        return Trace(
+            path=path,
+            header=self._header,
+            connection=f"trace {self._number} {group}".strip() if several else group,
+            number=self._number,
+            group=group,
+            vantage=_vantage(self._trace, sent, received),
+            dialect=self._dialect,
+            sent=sent,
+            received=received,
+            # What frames tell is told twice where both are logged.
+            acks=acked if acks.is_empty() else acks,
+            metrics=_fill(metrics),
+            states=states,
+            losses=losses,
+            records=self._records,
+            skipped=self._skipped,
+            unordered=unordered,
+            truncated=self.truncated,
+        )
+
+
+def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFrame) -> str:
+    """The end that logged a trace: as it says, or by who sent the first packet of all."""
+    point = trace.get("vantage_point")
+    kind = point.get("type") if isinstance(point, dict) else None
+    if kind in {"client", "server", "network"}:
+        return str(kind)
+    if sent.is_empty() or received.is_empty():
+        return "unknown"
+    return "client" if sent["time_ms"][0] < received["time_ms"][0] else "server"
+
+
+def _first_ms(texts: pl.Series, clock: Clock) -> float | None:
+    """The time of the first event that has one, which is the zero of all others."""
+    for event in values(texts):
+        try:
+            return float(event["time"]) * clock.scale
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+_COPIES = "recovery:"
+
+
+def _once(texts: pl.Series) -> pl.Series:
+    """Without the copies of events under their old name, which qvis needs."""
+    return texts.filter(~texts.str.contains(f'"name":"{_COPIES}', literal=True))
+
+
+def _text(event: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(event).decode()
+
+
+def _decode(lines: pl.Series, kind: Kind) -> tuple[list[pl.DataFrame], int, list[str]]:
+    """The tables of these records, the number of bad ones, and those that are no event."""
+    decoder = msgspec.json.Decoder(list[kind.event])  # type: ignore[name-defined]
+    good, failed = _decodable(lines, kind, decoder)
+    tables = [pl.concat(parts, how="diagonal") for parts in zip(*good, strict=True)]
+    return tables, len(lines) - len(tables[0]) - len(failed), failed
+
+
+_Parts = list[tuple[pl.DataFrame, ...]]
+
+
+def _decodable(
+    lines: pl.Series, kind: Kind, decoder: msgspec.json.Decoder[Any]
+) -> tuple[_Parts, list[str]]:
+    """Decodes records; bad ones, which fail the whole, are found by halving and left out."""
+    text = lines.str.join(",").item()
+    try:
+        events = decoder.decode(f"[{text}]")
+        # They are decoded as one array: a bad record can look like none or two.
+        if len(events) == len(lines):
+            return [kind.tables(events)], []
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    if len(lines) == 1:
+        return [kind.tables([])], lines.to_list()
+    half = len(lines) // 2
+    first, bad = _decodable(lines.head(half), kind, decoder)
+    second, more_bad = _decodable(lines.slice(half), kind, decoder)
+    return first + second, bad + more_bad
+
+
+def _count_strays(lines: pl.Series) -> int:
+    """The number of records that are no events, of those of no kind that is decoded."""
+    return int((~lines.str.contains('"name"', literal=True)).sum())
+
+
+def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Metrics are logged as changes: fills them forward and removes what stands for "none".
+
+    One column after the other, within the table: it is by far the largest.
+    """
+    for place, name in enumerate(metrics.columns):
+        if name != "time_ms":
+            metrics.replace_column(place, metrics[name].fill_null(strategy="forward"))
+    # Until the first sample quiche logs its initial RTT of 333 ms, but no latest_rtt.
+    sampled = pl.col("latest_rtt_ms").is_not_null()
+    ssthresh = pl.col("ssthresh_bytes")
+    return metrics.with_columns(
+        *(pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")),
+        pl.when(ssthresh < NO_SSTHRESH).then(ssthresh).otherwise(math.nan).alias("ssthresh_bytes"),
+    )

@@ -1,0 +1,178 @@
+"""The plots of an experiment, filled with what was measured."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from qlog_analysis.drawing import svg
+from qlog_analysis.experiments.estimates import estimate
+from qlog_analysis.experiments.measured import Measured, Missing
+from qlog_analysis.experiments.model import Plot, Quantity
+from qlog_analysis.metrics.quantities import metric_of, subject_of
+from qlog_analysis.metrics.series import Series, thinned
+from qlog_analysis.metrics.statistics import Interval
+from qlog_analysis.reports.tables import at, describe, heading_of, over
+
+# Fewer than a plot has pixels: a report holds many plots.
+_COLUMNS = 250
+
+
+@dataclass(frozen=True, slots=True)
+class ChartView:
+    """A plot to be shown; `missing` says what is not in it, and why."""
+
+    title: str
+    caption: str
+    drawing: Markup
+    legend: Markup
+    missing: tuple[str, ...]
+
+
+def fill(plot: Plot, measured: Measured) -> ChartView:
+    """A plot of kind "axis" or "time" with its lines."""
+    lines, missing = (_over_axis if plot.kind == "axis" else _over_time)(plot, measured)
+    metric = metric_of(plot.metric)
+    unit = "" if plot.ratio_to else metric.unit
+    label = "ratio" if plot.ratio_to else metric.label
+    chart = svg.Chart(
+        lines=lines,
+        x_label="time (s)" if plot.kind == "time" else _axis_label(plot.x, measured),
+        y_label=f"{label} ({unit})" if unit else label,
+        log_x=plot.log_x,
+        marks=plot.kind == "axis",
+    )
+    return ChartView(
+        title=plot.title,
+        caption=_caption(plot, measured),
+        drawing=svg.draw(chart, plot.title),
+        legend=svg.legend([(line.name, line.look) for line in lines]),
+        missing=tuple(missing),
+    )
+
+
+# What the numbers of an axis are in, by the unit that its texts have.
+_BASE_UNITS = {
+    "p": "packets",
+    "pps": "packets/s",
+    **dict.fromkeys(("s", "ms", "us", "ns"), "s"),
+    **dict.fromkeys(("bit", "kbit", "mbit", "gbit"), "bit/s"),
+    **dict.fromkeys(("b", "kb", "mb", "gb"), "bytes"),
+}
+
+
+def _axis_label(axis: str, measured: Measured) -> str:
+    """An axis with the unit that its numbers have."""
+    texts = measured.experiment.axes.get(axis, ())
+    units = {_BASE_UNITS.get(re.sub(r"^[-+.\d]+(e[-+]?\d+)?", "", text), "") for text in texts}
+    unit = units.pop() if len(units) == 1 else ""
+    return f"{axis} ({unit})" if unit else axis
+
+
+def _names(plot: Plot, measured: Measured) -> list[tuple[str, str]]:
+    """The lines of a plot: their keys and what they are called."""
+    if plot.lines == "subject":
+        return [(subject, subject_of(subject)) for subject in plot.subjects]
+    out = []
+    for value in measured.experiment.axes.get(plot.lines, ()):
+        heading = heading_of(plot.lines, value, measured)
+        out.append((value, f"{heading.text} ({heading.small})" if heading.small else heading.text))
+    return out
+
+
+def _of_line(plot: Plot, key: str) -> Quantity:
+    if plot.lines == "subject":
+        return Quantity(plot.metric, key, plot.where)
+    return Quantity(plot.metric, plot.subjects[0], {**plot.where, plot.lines: (key,)})
+
+
+def _over_axis(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str]]:
+    numbers = measured.numbers.get(plot.x, {})
+    scale = 1.0 if plot.ratio_to else metric_of(plot.metric).scale
+    lines, missing = [], []
+    for look, (key, name) in enumerate(_names(plot, measured)):
+        whole = _of_line(plot, key)
+        points = []
+        for text, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+            if plot.x in whole.where and text not in whole.where[plot.x]:
+                continue
+            where = {**whole.where, plot.x: (text,)}
+            if not measured.experiment.points_where(where):
+                continue
+            value = estimate(measured, Quantity(whole.metric, whole.subject, where), plot.ratio_to)
+            if isinstance(value, Missing):
+                missing.append(f"{name} at {plot.x} = {text}: {value.reason}")
+            else:
+                points.append(svg.Point(number, _scaled(value, scale), f"{plot.x} = {text}"))
+        if points:
+            lines.append(svg.Line(name, look, points))
+    if not numbers:
+        missing.append(f"the axis {plot.x} has no numbers")
+    return lines, missing
+
+
+def _scaled(value: Interval, scale: float) -> Interval:
+    return Interval(
+        value.value * scale,
+        None if value.low is None else value.low * scale,
+        None if value.high is None else value.high * scale,
+    )
+
+
+def _over_time(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str]]:
+    """One line each for the first seed of its first point."""
+    scale = metric_of(plot.metric).scale
+    lines, missing = [], []
+    for look, (key, name) in enumerate(_names(plot, measured)):
+        quantity = _of_line(plot, key)
+        points = measured.experiment.points_where(quantity.where)
+        if not points:
+            continue
+        values = series(measured, quantity, points[0])
+        if not len(values.time_s):
+            missing.append(f"{name}: no series of {quantity.metric}")
+            continue
+        thin = thinned(values, _COLUMNS)
+        lines.append(
+            svg.Line(
+                name,
+                look,
+                [
+                    svg.Point(time, Interval(value * scale), f"{time:.2f} s")
+                    for time, value in zip(thin.time_s.tolist(), thin.value.tolist(), strict=True)
+                ],
+            )
+        )
+    return lines, missing
+
+
+def series(measured: Measured, quantity: Quantity, point: int) -> Series:
+    """A quantity over time in the first seed at a point: the mean over the members of a flow."""
+    rows = measured.series.filter(
+        (pl.col("point") == point)
+        & (pl.col("subject") == quantity.subject)
+        & (pl.col("metric") == quantity.metric)
+        & pl.col("value").is_finite()
+    )
+    if rows.is_empty():
+        return Series(np.empty(0), np.empty(0))
+    means = (
+        rows.filter(pl.col("seed") == pl.col("seed").min())
+        .group_by("time_s")
+        .agg(pl.col("value").mean())
+        .sort("time_s")
+    )
+    return Series(means["time_s"].to_numpy(), means["value"].to_numpy())
+
+
+def _caption(plot: Plot, measured: Measured) -> str:
+    subject = None if plot.lines == "subject" else plot.subjects[0]
+    parts = [describe(plot.metric, subject, plot.ratio_to)]
+    parts.append(at(plot.where))
+    if plot.kind == "axis":
+        parts.append(over(measured, plot.where, {plot.x, plot.lines}))
+    else:
+        parts.append("One run with seed 1")
+    return ". ".join(filter(None, parts)) + "."

@@ -1,0 +1,231 @@
+"""Writes the report of paper against measured: HTML for people, Markdown for the documentation."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from qlog_analysis.experiments.measured import Missing
+from qlog_analysis.experiments.verdicts import Outcome, Verdict
+from qlog_analysis.metrics.definitions import NOTHING
+from qlog_analysis.metrics.quantities import METRICS, half_width, show_half
+from qlog_analysis.reports import charts, controllers, graphs, tables
+from qlog_analysis.reports.pages import ClaimRow, allowed, environment, number
+
+_PAPERS = {
+    "000": "TCP Vegas",
+    "001": "Reno, SACK and Vegas in ns-2",
+    "002": "Vegas for Linux",
+    "003": "Gallop-Vegas",
+    "004": "Vegas for streaming media",
+}
+
+_PACKETS = (
+    "The papers' packets have 1000 bytes or 1 KB; QUIC needs datagrams of 1200 and more. So "
+    "packets per second, packets of buffer and packets of transfer are as in the papers, and bytes "
+    "scale with the datagram: 1 packet/s here is 1 KB/s there."
+)
+
+
+def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None) -> str:
+    """The report as one page; `on_each` is told of each experiment that is drawn."""
+    verdicts = _were_run(outcomes)
+    robust = [verdict for verdict in verdicts if verdict.claim.robust]
+    others = [verdict for verdict in verdicts if not verdict.claim.robust]
+    experiments = []
+    for outcome in outcomes:
+        experiments.append(_experiment(outcome))
+        on_each()
+    return (
+        environment()
+        .get_template("papers.html")
+        .render(
+            title="The papers' experiments: paper against measured",
+            packets=_PACKETS,
+            nothing=NOTHING,
+            claims=len(verdicts),
+            reproduced=_reproduced(verdicts),
+            robust=len(robust),
+            robust_reproduced=_reproduced(robust),
+            failures=_failures(outcomes),
+            not_run=_not_run(outcomes),
+            open=[
+                ("Robust claims that are not reproduced", _open(robust)),
+                ("Other claims that are not reproduced", _open(others)),
+            ],
+            contents=[
+                (
+                    paper_title(paper),
+                    [one for one in experiments if _paper(one["name"]) == paper],
+                )
+                for paper in dict.fromkeys(_paper(one["name"]) for one in experiments)
+            ],
+            experiments=experiments,
+            definitions=[metric for metric in METRICS if metric.meaning],
+        )
+    )
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """A table of claims for each paper."""
+    verdicts = _were_run(outcomes)
+    parts = [" ".join(filter(None, (_tally(verdicts), _not_run(outcomes))))]
+    for paper in sorted({verdict.paper for verdict in verdicts}):
+        of_paper = [verdict for verdict in verdicts if verdict.paper == paper]
+        rows = [
+            "| claim | paper | here | allowed | |",
+            "|---|---|---|---|---|",
+            *(_markdown_row(verdict) for verdict in of_paper),
+        ]
+        notes = [
+            f"- {_plain(verdict.claim.title)}: {_plain(verdict.why)}"
+            for verdict in of_paper
+            if not verdict.reproduced and verdict.why
+        ]
+        parts += [f"### {paper_title(paper)}", "\n".join(rows)]
+        parts += ["\n".join(notes)] if notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """The outcome in a few lines, for a terminal."""
+    verdicts = _were_run(outcomes)
+    robust = [verdict for verdict in verdicts if verdict.claim.robust]
+    lines = [_tally(verdicts)]
+    lines += [
+        f"  {verdict.status}: {verdict.claim.id} ({verdict.claim.title})"
+        for verdict in robust
+        if not verdict.reproduced
+    ]
+    lines += [line for line in (_not_run(outcomes), _failures(outcomes)) if line]
+    return "\n".join(lines)
+
+
+def _tally(verdicts: Sequence[Verdict]) -> str:
+    robust = [verdict for verdict in verdicts if verdict.claim.robust]
+    return (
+        f"{_reproduced(robust)} of {len(robust)} robust claims are reproduced, and of all "
+        f"{len(verdicts)} claims {_reproduced(verdicts)}."
+    )
+
+
+def _markdown_row(verdict: Verdict) -> str:
+    row = claim_row(verdict)
+    name = _plain(row.title) + (" (robust)" if row.robust else "")
+    here = f"{row.measured} {row.interval}".strip()
+    unit = f" {_plain(row.unit)}" if row.unit else ""
+    outcome = "yes" if verdict.reproduced else f"**{row.status}**"
+    return f"| {name} | {row.paper}{unit} | {here}{unit} | {row.allowed} | {outcome} |"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def paper_title(paper: str) -> str:
+    """A paper by its number and name."""
+    return f"{paper}: {_PAPERS[paper]}" if paper in _PAPERS else paper
+
+
+def _paper(experiment: str) -> str:
+    number = experiment.split("-")[0]
+    return number if number in _PAPERS else "Others"
+
+
+def _were_run(outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """The claims of which something was run: a subset of the points leaves others out."""
+    return [
+        verdict
+        for outcome in outcomes
+        for verdict in outcome.verdicts
+        if verdict.status != "not run"
+    ]
+
+
+def _reproduced(verdicts: Sequence[Verdict]) -> int:
+    return sum(verdict.reproduced for verdict in verdicts)
+
+
+def _open(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
+    return [claim_row(verdict) for verdict in verdicts if not verdict.reproduced]
+
+
+def _not_run(outcomes: Sequence[Outcome]) -> str:
+    count = sum(verdict.status == "not run" for outcome in outcomes for verdict in outcome.verdicts)
+    if not count:
+        return ""
+    return f"{count} more claims are about points that were not run, and are not counted."
+
+
+def _failures(outcomes: Sequence[Outcome]) -> str:
+    failed = sum(len(outcome.measured.failed) for outcome in outcomes)
+    if not failed:
+        return ""
+    names = [outcome.measured.experiment.name for outcome in outcomes if outcome.measured.failed]
+    runs = "1 run" if failed == 1 else f"{failed} runs"
+    return f"{runs} failed, in {', '.join(names)}: what rests on them has no number."
+
+
+def claim_row(verdict: Verdict) -> ClaimRow:
+    """A claim as texts."""
+    claim, measured = verdict.claim, verdict.measured
+    found = None if isinstance(measured, Missing) else measured
+    return ClaimRow(
+        title=claim.title,
+        source=claim.source,
+        status=verdict.status,
+        paper=number(claim.paper),
+        measured=NOTHING if found is None else number(found.value),
+        allowed=allowed(claim.low, claim.high),
+        unit=claim.unit,
+        note=verdict.why,
+        interval="" if found is None else show_half(half_width(found)),
+        robust=claim.robust,
+        anchor=f"claim-{claim.id}",
+    )
+
+
+def _experiment(outcome: Outcome) -> dict[str, Any]:
+    measured = outcome.measured
+    experiment = measured.experiment
+    claims = len(outcome.verdicts)
+    points, seeds = len(experiment.points), experiment.seeds
+    facts = [
+        experiment.source,
+        f"{points} points" if points != 1 else "one point",
+        f"{seeds} seeds" if seeds != 1 else "one seed",
+        f"{experiment.packet_bytes} stream bytes in a packet",
+    ]
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "about": experiment.about,
+        "command": experiment.command,
+        "facts": " · ".join(filter(None, facts)),
+        "tally": f"{_reproduced(outcome.verdicts)} of {claims}" if claims else "",
+        "failures": [
+            f"The run at {measured.where(point)}, seed {seed}, failed: {reason}"
+            for (point, seed), reason in sorted(measured.failed.items())
+        ],
+        "notes": controllers.notes(
+            name for names in measured.controllers.values() for name in names
+        ),
+        "tables": [tables.fill(table, measured) for table in experiment.tables],
+        "charts": [
+            charts.fill(plot, measured) for plot in experiment.plots if plot.kind != "trace"
+        ],
+        "graphs": [
+            graph
+            for plot in experiment.plots
+            if plot.kind == "trace"
+            for graph in graphs.fill(plot, measured)
+        ],
+        "claims": [claim_row(verdict) for verdict in outcome.verdicts],
+    }
+
+
+def write(outcomes: Sequence[Outcome], directory: Path, on_each: Callable[[], None]) -> Path:
+    """Writes report.html and papers.md; gives the path of the report."""
+    report = directory / "report.html"
+    report.write_text(html(outcomes, on_each), encoding="utf-8")
+    (directory / "papers.md").write_text(markdown(outcomes), encoding="utf-8")
+    return report

@@ -1,0 +1,208 @@
+"""Several traces beside one another, of any programs: a table, plots, one HTML file.
+
+`report` is for the simulator's comparisons, which know the path; here all is from the traces.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from qlog_analysis.drawing.overview import overview
+from qlog_analysis.drawing.style import COLOURS, step, style
+from qlog_analysis.drawing.trace_graph import end_of
+from qlog_analysis.library import Log
+from qlog_analysis.metrics.definitions import NOTHING, best
+from qlog_analysis.metrics.delivery import binned, delivered
+from qlog_analysis.metrics.losses import losses
+from qlog_analysis.metrics.runs import rtt_samples_ms
+from qlog_analysis.metrics.series import Series, changes, thinned
+from qlog_analysis.metrics.summary import METRICS
+
+# Bins of the rates over the time that is drawn.
+_BINS = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A trace, and what it is called where several are shown."""
+
+    name: str
+    log: Log
+
+
+def named(logs: Sequence[Log]) -> list[Named]:
+    """Gives traces the shortest names that tell them apart: of files, with folders if need be."""
+    paths = [log.trace.path for log in logs]
+    deepest = max(len(path.parts) for path in paths)
+    for depth in range(1, deepest + 1):
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+        if len(set(names)) == len(set(paths)):
+            break
+    out: list[Named] = []
+    for name, log in zip(names, logs, strict=True):
+        alone = paths.count(log.trace.path) == 1
+        full = name if alone else f"{name} {log.trace.connection}"
+        same = sum(one.name.partition(" #")[0] == full for one in out)
+        out.append(Named(f"{full} #{same + 1}" if same else full, log))
+    return out
+
+
+def rows(traces: Sequence[Named]) -> list[dict[str, Any]]:
+    """The table: one row per metric, what no trace tells left out."""
+    out = []
+    for metric in METRICS:
+        values = [getattr(one.log.summary(), metric.key) for one in traces]
+        if all(value is None for value in values):
+            continue
+        top = best(metric, values)
+        cells = [
+            {"text": metric.show(value), "best": top is not None and value == top}
+            for value in values
+        ]
+        out.append({"label": metric.label, "unit": metric.unit, "cells": cells})
+    return out
+
+
+def text_table(traces: Sequence[Named]) -> str:
+    """The table for the terminal: traces as columns as long as few, else one under the other."""
+    lines = [["", *[one.name for one in traces]]]
+    lines.append(["program", *[one.log.summary().program for one in traces]])
+    lines.append(["seen by", *[one.log.summary().vantage for one in traces]])
+    for row in rows(traces):
+        unit = f" ({row['unit']})" if row["unit"] else ""
+        lines.append([row["label"] + unit, *[cell["text"] for cell in row["cells"]]])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def write(
+    traces: Sequence[Named], out: Path, on_plot: Callable[[int], None] = lambda _: None
+) -> Path:
+    """Writes `report.html`, `summary.json`, `summary.csv` and `plots/*.svg` into a directory.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    plots = out / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    with style():
+        overlays = _svg(_overlays(traces))
+        (plots / "overlays.svg").write_text(overlays, encoding="utf-8")
+        on_plot(1)
+        singles = []
+        for number, one in enumerate(traces):
+            end_s = max(end_of(one.log.trace), 1e-3)
+            singles.append(_svg(overview(one.log.trace, 0.0, end_s, one.name)))
+            (plots / f"trace-{number + 1}.svg").write_text(singles[-1], encoding="utf-8")
+            on_plot(1)
+    summaries = [{"name": one.name, **asdict(one.log.summary())} for one in traces]
+    text = json.dumps({"traces": summaries}, indent=2, ensure_ascii=False)
+    (out / "summary.json").write_text(text + "\n", encoding="utf-8")
+    pl.DataFrame(summaries, infer_schema_length=None).write_csv(out / "summary.csv")
+    report = out / "report.html"
+    report.write_text(_html(traces, overlays, singles), encoding="utf-8")
+    return report
+
+
+def _html(traces: Sequence[Named], overlays: str, singles: Sequence[str]) -> str:
+    environment = Environment(
+        loader=PackageLoader("qlog_analysis.reports"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("compare.html").render(
+        title="Traces compared",
+        traces=[(one.name, one.log.summary()) for one in traces],
+        warnings=[f"{one.name}: {text}" for one in traces for text in one.log.warnings()],
+        rows=rows(traces),
+        # matplotlib has escaped the texts in it.
+        overlays=Markup(overlays),
+        singles=[Markup(single) for single in singles],
+        definitions=METRICS,
+        nothing=NOTHING,
+    )
+
+
+def _svg(figure: Figure) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _overlays(traces: Sequence[Named]) -> Figure:
+    panels = (_window, _rtt, _rate, _lost)
+    figure = Figure(figsize=(10, 0.8 + 2.6 * len(panels)), layout="constrained")
+    all_axes = figure.subplots(len(panels), sharex=True)
+    end_s = max(1e-3, *(end_of(one.log.trace) for one in traces))
+    for axes, panel in zip(all_axes, panels, strict=True):
+        for number, one in enumerate(traces):
+            panel(axes, one, COLOURS[number % len(COLOURS)], end_s)
+    for axes in all_axes:
+        axes.set_ylim(bottom=0)
+    all_axes[0].set_xlim(0, end_s)
+    all_axes[-1].set_xlabel("time (s)")
+    figure.legend(
+        *all_axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=9
+    )
+    return figure
+
+
+def _window(axes: Axes, one: Named, colour: str, _: float) -> None:
+    axes.set_title("Congestion window")
+    axes.set_ylabel("KB")
+    metrics = one.log.metrics()
+    values = metrics["window_bytes"].fill_null(np.nan).to_numpy() / 1e3
+    line = thinned(changes(metrics["time_ms"].to_numpy() / 1000, values))
+    # Drawn even when empty: the legend is made of these lines.
+    axes.step(line.time_s, line.value, where="post", label=one.name, color=colour)
+
+
+def _rtt(axes: Axes, one: Named, colour: str, _: float) -> None:
+    axes.set_title("Round-trip time")
+    axes.set_ylabel("ms")
+    times, rtts = rtt_samples_ms(one.log.trace)
+    step(axes, thinned(Series(times / 1000, rtts)), color=colour, linewidth=1.0)
+
+
+def _rate(axes: Axes, one: Named, colour: str, end_s: float) -> None:
+    width = end_s / _BINS
+    axes.set_title(f"Rate of what got through, means of {width:.2g} s")
+    axes.set_ylabel("Mbit/s")
+    source = one.log.summary().throughput_from
+    if source == "acknowledged":
+        times, sizes = delivered(one.log.trace)
+    else:
+        table = one.log.trace.received if source == "received" else one.log.trace.sent
+        known = table.drop_nulls("length_bytes")
+        times = known["time_ms"].to_numpy()
+        sizes = known["length_bytes"].to_numpy().astype(np.float64)
+    sums = binned(times / 1000, sizes, width, end_s)
+    start = np.arange(len(sums), dtype=np.float64) * width
+    step(axes, Series(start, sums * 8e-6 / width), color=colour, linewidth=1.1)
+
+
+def _lost(axes: Axes, one: Named, colour: str, end_s: float) -> None:
+    axes.set_title("Packets declared lost, in all")
+    axes.set_ylabel("packets")
+    times = losses(one.log.trace)["lost_ms"].to_numpy() / 1000
+    count = Series(np.append(0.0, times), np.arange(len(times) + 1, dtype=np.float64))
+    step(axes, thinned(count).until(end_s), color=colour)

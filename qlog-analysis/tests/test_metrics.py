@@ -11,10 +11,10 @@ from qlog_analysis.experiments.reduction import reduce_flow
 from qlog_analysis.metrics.runs import (
     FlowMetrics,
     RunMetrics,
-    is_slow_start,
     jain_index,
     run_metrics,
 )
+from qlog_analysis.metrics.samples import is_slow_start
 
 
 def measure(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from qlog_analysis.drawing.style import COLOURS, GREY, step
 from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.metrics.losses import losses
-from qlog_analysis.metrics.runs import rtt_samples_ms
+from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.timeline import timeline
 from qlog_analysis.reading.reader import Trace

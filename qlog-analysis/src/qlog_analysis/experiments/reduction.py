@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from qlog_analysis.experiments.comparison import Flow, Run, Scenario
 from qlog_analysis.metrics.delivery import binned
-from qlog_analysis.metrics.runs import FlowMetrics, flow_metrics, rtt_samples_ms
+from qlog_analysis.metrics.runs import FlowMetrics, flow_metrics
+from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.reading.reader import Trace, read_trace
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from qlog_analysis.experiments.comparison import Flow, Run, Scenario
 from qlog_analysis.metrics.delivery import delivered, first_full_second
+from qlog_analysis.metrics.samples import base_rtt_ms, rtt_samples_ms, slow_start_times
 from qlog_analysis.reading.reader import Trace
 
 Floats = NDArray[np.float64]
@@ -73,42 +74,9 @@ class RunMetrics:
     flows: list[FlowMetrics] = field(default_factory=list)
 
 
-def is_slow_start(state: str) -> bool:
-    """Whether a congestion state is one of growth at the start: of any controller of quiche."""
-    return state in {"slow_start", "stable_growth"} or state.endswith("startup")
-
-
 def fair_rate_pps(scenario: Scenario, run: Run) -> float:
     """Packets per second that the bottleneck has for each flow (003: µ)."""
     return scenario.rate_bps / (8 * run.packet_wire_bytes) / scenario.flows
-
-
-def base_rtt_ms(trace: Trace) -> float | None:
-    """The path's RTT without queues as the sender last knew it."""
-    for column in ("vegas_base_rtt_ms", "min_rtt_ms"):
-        value = trace.metrics[column].tail(1).drop_nulls()
-        if len(value):
-            return float(value.item())
-    return None
-
-
-def slow_start_times(states: pl.DataFrame, end_s: float) -> tuple[float | None, float | None]:
-    """When slow start was first left, and the time spent in it, in seconds."""
-    if states.is_empty():
-        return None, None
-    # A sender logs its first state with its first packet, but was in it from the start.
-    times = [0.0, *(float(time) / 1000 for time in states["time_ms"][1:])]
-    growing = [is_slow_start(state) for state in states["state"]]
-    until = [*times[1:], max(end_s, times[-1])]
-    spent = sum(
-        stop - start for start, stop, grows in zip(times, until, growing, strict=True) if grows
-    )
-    exits = (
-        time
-        for time, before, grows in zip(times[1:], growing, growing[1:], strict=False)
-        if before and not grows
-    )
-    return next(exits, None), spent
 
 
 def window_before(trace: Trace, time_s: float, datagram_bytes: int) -> float | None:
@@ -122,19 +90,6 @@ def window_reached_s(trace: Trace, packets: float, datagram_bytes: int) -> float
     whole = (pl.col("window_bytes") / datagram_bytes).floor()
     times = trace.metrics.filter(whole >= packets)["time_ms"].head(1)
     return float(times.item()) / 1000 if len(times) else None
-
-
-def rtt_samples_ms(trace: Trace) -> tuple[Floats, Floats]:
-    """Times and values of the RTT samples, one per acknowledgement (ms).
-
-    quiche logs a sample only if it differs from the one before; so that a steady RTT counts as
-    often as it was measured, each arrival of an ACK is given the sample in force after it.
-    """
-    logged = trace.metrics.select("time_ms", "latest_rtt_ms").drop_nulls()
-    arrivals = trace.acks.select("time_ms").unique(maintain_order=True)
-    if len(arrivals):
-        logged = arrivals.join_asof(logged, on="time_ms", check_sortedness=False).drop_nulls()
-    return logged["time_ms"].to_numpy(), logged["latest_rtt_ms"].to_numpy()
 
 
 def _delivery_ms(trace: Trace) -> tuple[str, Floats, Floats]:

@@ -8,7 +8,7 @@ import polars as pl
 from qlog_analysis.metrics.definitions import Metric
 from qlog_analysis.metrics.delivery import delivered, is_application
 from qlog_analysis.metrics.losses import losses
-from qlog_analysis.metrics.runs import rtt_samples_ms, slow_start_times
+from qlog_analysis.metrics.samples import rtt_samples_ms, slow_start_times
 from qlog_analysis.reading.reader import Trace
 
 

@@ -24,7 +24,7 @@ from qlog_analysis.library import Log
 from qlog_analysis.metrics.definitions import NOTHING, best
 from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.metrics.losses import losses
-from qlog_analysis.metrics.runs import rtt_samples_ms
+from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.summary import METRICS
 

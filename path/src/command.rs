@@ -1,12 +1,12 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use gallop_network::queue::QueueSpec;
+use gallop_network::units::Rate;
 use gallop_path::settings::{Blackhole, Direction, Errors, Rebinding, Rebound, queue, span};
 use gallop_path::{
     CLIENT_IPV4, CLIENT_IPV6, Path, PathError, Report, SERVER_IPV4, SERVER_IPV6, Settings,
 };
-use gallop_sim::experiment::network::QueueSpec;
-use gallop_sim::units::Rate;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -1,7 +1,7 @@
 //! Damage to datagrams.
 
 use crate::ip::Headers;
-use gallop_sim::random::Random;
+use gallop_network::random::Random;
 use rand::RngExt;
 
 /// How far into the datagram damage reaches, in bytes: far enough for the header
@@ -29,7 +29,7 @@ pub(crate) fn is_version_negotiation(payload: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::ip::tests::{datagram, is_sound};
-    use gallop_sim::random;
+    use gallop_network::random;
 
     #[test]
     fn one_byte_near_the_start_is_changed() {

@@ -42,7 +42,7 @@ pub enum PathError {
     },
     /// The settings contradict themselves.
     #[error(transparent)]
-    Settings(#[from] gallop_sim::Invalid),
+    Settings(#[from] gallop_network::Invalid),
     /// A file for the packets cannot be written.
     #[error("cannot write {path}: {error}")]
     Capture {

@@ -3,11 +3,11 @@
 use crate::damage::{damage, is_version_negotiation};
 use crate::ip::Headers;
 use crate::settings::{Blackhole, Direction, Errors};
-use gallop_sim::Invalid;
-use gallop_sim::impairment::{Fate, GivenLoss, Impairment, Outage, RandomLoss};
-use gallop_sim::packet::Packet;
-use gallop_sim::random::Random;
-use gallop_sim::time::Time;
+use gallop_network::Invalid;
+use gallop_network::impairment::{Fate, GivenLoss, Impairment, Outage, RandomLoss};
+use gallop_network::packet::Packet;
+use gallop_network::random::Random;
+use gallop_network::time::Time;
 
 /// Loses and damages packets.
 #[derive(Debug)]
@@ -129,8 +129,8 @@ fn outages(blackhole: Blackhole) -> Vec<Outage> {
 mod tests {
     use super::*;
     use crate::ip::tests::{datagram, is_sound};
-    use gallop_sim::Side;
-    use gallop_sim::random::stream;
+    use gallop_network::Side;
+    use gallop_network::random::stream;
     use std::time::Duration;
 
     /// Sends `count` datagrams, one per millisecond; returns those that pass.

@@ -1,6 +1,6 @@
 //! IP packets: what the path looks at and what it changes, checksums included.
 
-use gallop_sim::packet::Ecn;
+use gallop_network::packet::Ecn;
 use smoltcp::wire::{IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -182,7 +182,7 @@ impl Headers {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use gallop_sim::random::stream;
+    use gallop_network::random::stream;
     use rand::RngExt;
 
     /// A UDP datagram between these ends.

@@ -2,8 +2,8 @@
 
 use crate::ip::{Ends, Headers};
 use crate::settings::{Rebinding, Rebound};
-use gallop_sim::random::Random;
-use gallop_sim::time::Time;
+use gallop_network::random::Random;
+use gallop_network::time::Time;
 use rand::RngExt;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -141,7 +141,7 @@ fn with_host(address: IpAddr, host: u8) -> IpAddr {
 mod tests {
     use super::*;
     use crate::ip::tests::{datagram, is_sound};
-    use gallop_sim::random;
+    use gallop_network::random;
 
     const CLIENT: &str = "10.18.0.100:4000";
     const SERVER: &str = "10.18.100.100:443";

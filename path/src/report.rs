@@ -1,7 +1,7 @@
 //! What a path has measured.
 
-use gallop_sim::conveyor::Conveyor;
-use gallop_sim::time::Time;
+use gallop_network::conveyor::Conveyor;
+use gallop_network::time::Time;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What a path is like.
 
-use gallop_sim::experiment::network::QueueSpec;
-use gallop_sim::units::{Buffer, Rate, Span};
+use gallop_network::queue::QueueSpec;
+use gallop_network::units::{Buffer, Rate, Span};
 use serde::Deserialize;
 use serde::de::{self, IntoDeserializer, value::StrDeserializer};
 use std::num::NonZeroU64;
@@ -221,7 +221,7 @@ impl FromStr for Rebound {
 ///
 /// # Errors
 /// Says what would be right.
-pub fn span(text: &str) -> Result<Duration, gallop_sim::units::UnitError> {
+pub fn span(text: &str) -> Result<Duration, gallop_network::units::UnitError> {
     text.parse().map(Span::duration)
 }
 

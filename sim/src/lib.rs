@@ -30,114 +30,54 @@
 //!
 //! Rates count bytes on the wire: UDP payload and
 //! [`units::WIRE_OVERHEAD_BYTES`].
-//!
-//! Without the feature `engine` only what describes experiments and their
-//! results is there ([`units`], [`graph`], [`experiment`], [`comparison`], [`record`],
-//! [`measure`]), and
-//! nothing of quiche is built. The feature `network` adds links with their queues
-//! and impairments, and the [`conveyor`] that drives one by any clock, still
-//! without quiche and without replacing the clock of the program.
 
-#![cfg_attr(
-    all(feature = "network", not(feature = "engine")),
-    expect(
-        dead_code,
-        reason = "the engine alone uses some of what packets and meters offer"
-    )
-)]
-
-pub mod baselines;
-pub mod comparison;
-pub mod experiment;
-pub mod graph;
-mod invalid;
-pub mod measure;
-pub mod record;
-pub mod units;
-
-#[cfg(feature = "engine")]
 pub mod acks;
-#[cfg(feature = "engine")]
 mod agenda;
-#[cfg(feature = "engine")]
 mod application;
-#[cfg(feature = "engine")]
+pub mod baselines;
 mod buffers;
-#[cfg(feature = "engine")]
 pub mod clock;
-#[cfg(feature = "engine")]
+pub mod comparison;
 pub mod conversation;
-#[cfg(feature = "network")]
-pub mod conveyor;
-#[cfg(feature = "engine")]
 mod endpoint;
-#[cfg(feature = "engine")]
 mod ends;
-#[cfg(feature = "engine")]
 mod engine;
-#[cfg(feature = "engine")]
 pub mod entropy;
-#[cfg(feature = "engine")]
 mod error;
-#[cfg(feature = "engine")]
+pub mod experiment;
 mod flow;
-#[cfg(feature = "engine")]
 pub mod flow_meter;
-#[cfg(feature = "network")]
-pub mod impairment;
-#[cfg(feature = "engine")]
+pub mod graph;
 mod isolation;
-#[cfg(feature = "engine")]
 pub mod lab;
-#[cfg(feature = "network")]
-pub mod link;
-#[cfg(feature = "network")]
-pub mod meter;
-#[cfg(feature = "engine")]
 mod moves;
-#[cfg(feature = "network")]
-pub mod packet;
-#[cfg(feature = "engine")]
 mod player;
-#[cfg(feature = "network")]
-pub mod queue;
-#[cfg(feature = "network")]
-pub mod random;
-#[cfg(feature = "network")]
-pub mod rate_course;
-#[cfg(feature = "engine")]
+pub mod record;
 pub mod run;
-#[cfg(feature = "engine")]
 mod settings;
-#[cfg(feature = "engine")]
 pub mod soak;
-#[cfg(feature = "network")]
-pub mod time;
-#[cfg(feature = "engine")]
 mod tls;
-#[cfg(feature = "engine")]
 pub mod topology;
-#[cfg(feature = "engine")]
 mod trace_file;
-#[cfg(feature = "engine")]
 pub mod traffic;
 
-pub use invalid::Invalid;
-#[cfg(feature = "network")]
-pub use packet::Side;
+pub use acks::AckPolicy;
+pub use buffers::{StreamBuffers, StreamData};
+pub use conversation::Conversation;
+pub use endpoint::{Action, Connection, ConnectionError};
+pub use engine::Simulation;
+pub use error::SimulationError;
+pub use flow::{Flow, FlowReport, Observation, Observer};
+pub use isolation::{SelfCheckError, isolated, self_check};
+pub use moves::Move;
+pub use player::Player;
+pub use settings::{ConfigError, Controller};
+pub use topology::{Dumbbell, DumbbellTopology};
 
-#[cfg(feature = "engine")]
-pub use {
-    acks::AckPolicy,
-    buffers::{StreamBuffers, StreamData},
-    conversation::Conversation,
-    endpoint::{Action, Connection, ConnectionError},
-    engine::Simulation,
-    error::SimulationError,
-    flow::{Flow, FlowReport, Observation, Observer},
-    isolation::{SelfCheckError, isolated, self_check},
-    moves::Move,
-    player::Player,
-    settings::{ConfigError, Controller},
-    topology::{Dumbbell, DumbbellTopology},
+/// The parts of networks, which this crate's interface is made of.
+pub use gallop_network::{
+    Invalid, Side, impairment, link, measure, meter, packet, queue, random, rate_course, time,
+    units,
 };
+
+use gallop_network::invalid;

@@ -2,8 +2,9 @@
 //! flows over those that are not.
 
 use gallop_sim::experiment::network::{
-    Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network, QueueSpec,
+    Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
 };
+use gallop_sim::queue::QueueSpec;
 use gallop_sim::units::LinkRate;
 use gallop_sim::{Controller, Flow, Simulation, isolated};
 use serde::Deserialize;

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use gallop_sim::comparison::{Claim, Run, Scenario};
-use gallop_sim::experiment::network::{DumbbellSpec, Network, QueueSpec};
+use gallop_sim::experiment::network::{DumbbellSpec, Network};
 use gallop_sim::experiment::traffic::TrafficSpec;
 use gallop_sim::experiment::{self, Across, AcrossName, Experiment, RUN_AXIS, Setup};
+use gallop_sim::queue::QueueSpec;
 use gallop_sim::units::{Buffer, LinkRate, Span};
 
 /// The preset that others take what they do not say from.

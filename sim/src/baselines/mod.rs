@@ -11,13 +11,9 @@
 //! | `cubic-rfc9438` | CUBIC (RFC 9438) with HyStart++ (RFC 9406), which quiche's setting turns off |
 //! | `reno-whole` | NewReno (RFC 9002 §7) |
 
-#[cfg(feature = "engine")]
 mod cubic;
-#[cfg(feature = "engine")]
 mod hystart;
-#[cfg(feature = "engine")]
 mod loss_based;
-#[cfg(feature = "engine")]
 mod reno;
 
 /// The name of the CUBIC that follows RFC 9438.
@@ -29,10 +25,8 @@ pub const RENO: &str = "reno-whole";
 /// Every name of this module. None takes options.
 pub const NAMES: [&str; 2] = [CUBIC, RENO];
 
-#[cfg(feature = "engine")]
 pub use self::engine::{register, register_controllers};
 
-#[cfg(feature = "engine")]
 mod engine {
     use super::cubic::Cubic;
     use super::loss_based::LossBased;

@@ -63,7 +63,7 @@ pub const TARGETS: [Target; 6] = [
         proves: "a connection arrives or ends, whatever a network does to its datagrams",
         package: "gallop-sim",
         test: "fuzz_datagrams",
-        features: "engine",
+        features: "",
         folder: "sim/tests",
         about: &["src"],
     },

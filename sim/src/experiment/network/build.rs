@@ -1,7 +1,7 @@
 //! Makes links and routes of an experiment's network.
 
 use super::{Conditions, DUMBBELL_LINKS, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
-use super::{LossSpec, Network, QueueSpec, ReverseSpec};
+use super::{LossSpec, Network, ReverseSpec};
 use crate::graph::{Graph, Step};
 use crate::impairment::{
     Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
@@ -9,6 +9,7 @@ use crate::impairment::{
 };
 use crate::invalid::Invalid;
 use crate::link::{Jitter, Link};
+use crate::queue::QueueSpec;
 use crate::random::{self, LINK_PARTS, Random};
 use crate::rate_course::{RateCourse, TraceError};
 use crate::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};

@@ -1,25 +1,20 @@
 //! The network of an experiment's file: links between named nodes, or the short
 //! form for a dumbbell.
 
-#[cfg(feature = "engine")]
 mod build;
 mod impairment;
-mod queue;
-#[cfg(feature = "network")]
-mod queue_build;
 
-#[cfg(feature = "engine")]
 pub use build::{BuildError, Built, PathFacts};
 pub use impairment::{
     GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec, ReorderSpec,
 };
-pub use queue::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
 
 use crate::graph::{Graph, GraphError};
 use crate::invalid::{Invalid, require};
-use crate::units::{Buffer, LinkRate, Rate, Span};
+use crate::queue::QueueSpec;
+use crate::units::{LinkRate, Rate, Span};
 use impairment::probability;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -184,10 +179,6 @@ link_table! {
 }
 
 /// The keys that all descriptions of a link have.
-#[cfg_attr(
-    not(feature = "engine"),
-    expect(dead_code, reason = "some keys matter to the engine only")
-)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Conditions<'a> {
     rate: Option<LinkRate>,
@@ -216,13 +207,6 @@ pub struct ChangeSpec {
     pub rate: Option<LinkRate>,
     /// The propagation delay, one way, from then on; default as before.
     pub delay: Option<Span>,
-}
-
-/// Reads a buffer as tc writes it.
-fn buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Buffer, D::Error> {
-    String::deserialize(deserializer)?
-        .parse()
-        .map_err(de::Error::custom)
 }
 
 impl Network {

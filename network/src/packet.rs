@@ -25,9 +25,9 @@ impl Side {
 /// What a packet's header says about explicit congestion notification
 /// (RFC 3168 §5).
 ///
-/// NOTE: quiche 0.30 neither asks for marks nor reads them. A flow may send
-/// packets that allow them ([`Flow::ecn`](crate::Flow::ecn)); the marks are
-/// counted where they are made, and no sender reacts to them.
+/// NOTE: quiche 0.30 neither asks for marks nor reads them. A simulated flow may
+/// send packets that allow them; the marks are counted where they are made, and
+/// no sender reacts to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// The packet does not allow marks.
@@ -92,7 +92,7 @@ impl Packet {
 
     /// Makes this packet the one that [`new`](Packet::new) would, with the
     /// payload it has.
-    pub(crate) fn readdress(&mut self, flow: usize, to: Side, client_address: u16, sequence: u64) {
+    pub fn readdress(&mut self, flow: usize, to: Side, client_address: u16, sequence: u64) {
         self.flow = flow;
         self.to = to;
         self.hop = 0;
@@ -125,7 +125,7 @@ impl Packet {
     }
 
     /// Changes bit number `bit` of the payload, counted modulo its length.
-    pub(crate) fn corrupt(&mut self, bit: usize) {
+    pub fn corrupt(&mut self, bit: usize) {
         self.corrupted = true;
         let payload = self.payload_mut();
         if !payload.is_empty() {
@@ -142,7 +142,8 @@ impl Packet {
     }
 
     /// Whether its payload has been changed.
-    pub(crate) fn is_corrupted(&self) -> bool {
+    #[must_use]
+    pub fn is_corrupted(&self) -> bool {
         self.corrupted
     }
 
@@ -165,17 +166,19 @@ impl Packet {
     }
 
     /// Which of the client's addresses it comes from or goes to, by its number.
-    pub(crate) fn client_address(&self) -> u16 {
+    #[must_use]
+    pub fn client_address(&self) -> u16 {
         self.client_address
     }
 
     /// How many links of its route it has left behind.
-    pub(crate) fn hop(&self) -> usize {
+    #[must_use]
+    pub fn hop(&self) -> usize {
         self.hop as usize
     }
 
     /// It has left a link behind.
-    pub(crate) fn next_hop(&mut self) {
+    pub fn next_hop(&mut self) {
         self.hop += 1;
     }
 
@@ -193,7 +196,7 @@ impl Packet {
     }
 
     /// Room for a payload of `length` bytes, of any content.
-    pub(crate) fn room_for(&mut self, length: usize) -> &mut [u8] {
+    pub fn room_for(&mut self, length: usize) -> &mut [u8] {
         if self.buffer.len() < length {
             self.buffer = vec![0; length].into_boxed_slice();
         }
@@ -202,7 +205,7 @@ impl Packet {
     }
 
     /// Makes the payload shorter.
-    pub(crate) fn truncate(&mut self, length: usize) {
+    pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 

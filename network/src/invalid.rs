@@ -24,11 +24,10 @@ impl Invalid {
 }
 
 /// Refuses `place` for `problem` unless the condition holds.
-pub(crate) fn require(
-    holds: bool,
-    place: &str,
-    problem: impl FnOnce() -> String,
-) -> Result<(), Invalid> {
+///
+/// # Errors
+/// The problem, if it does not hold.
+pub fn require(holds: bool, place: &str, problem: impl FnOnce() -> String) -> Result<(), Invalid> {
     match holds {
         true => Ok(()),
         false => Err(Invalid::new(place, problem())),

@@ -1,12 +1,12 @@
 //! What all queue disciplines have in common, and how FQ-CoDel shares.
 
-use gallop_sim::clock::Time;
-use gallop_sim::packet::{Packet, Side};
-use gallop_sim::queue::{
+use gallop_network::packet::{Packet, Side};
+use gallop_network::queue::{
     Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedParameters,
 };
-use gallop_sim::random;
-use gallop_sim::units::{Buffer, WIRE_OVERHEAD_BYTES};
+use gallop_network::random;
+use gallop_network::time::Time;
+use gallop_network::units::{Buffer, WIRE_OVERHEAD_BYTES};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 /// looked at: lateness of one packet does not add to that of the next.
 ///
 /// ```
-/// use gallop_sim::time::Time;
-/// use gallop_sim::conveyor::Conveyor;
-/// use gallop_sim::link::Link;
-/// use gallop_sim::packet::Packet;
-/// use gallop_sim::{Side, queue::DropTail};
+/// use gallop_network::time::Time;
+/// use gallop_network::conveyor::Conveyor;
+/// use gallop_network::link::Link;
+/// use gallop_network::packet::Packet;
+/// use gallop_network::{Side, queue::DropTail};
 /// use std::time::Duration;
 ///
 /// let queue = DropTail::new("25p".parse()?);

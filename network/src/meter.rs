@@ -25,7 +25,7 @@ struct Counters {
 
 /// Counters of one link, and the exact mean, deviation and maximum of its queue,
 /// since measuring started: at the start of the simulation, or when
-/// [`start_measuring`](crate::Simulation::start_measuring) was called last.
+/// [`Link::start_measuring`](crate::link::Link::start_measuring) was called last.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// When measuring started.
@@ -193,7 +193,7 @@ pub struct Sample {
 
 /// Takes a [`Sample`] at regular times.
 #[derive(Debug)]
-pub(crate) struct Sampler {
+pub struct Sampler {
     every: Duration,
     next: Time,
     samples: Vec<Sample>,
@@ -202,7 +202,8 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Samples at the start and `every` so long after it, at most once a
     /// nanosecond.
-    pub(crate) fn new(every: Duration) -> Sampler {
+    #[must_use]
+    pub fn new(every: Duration) -> Sampler {
         Sampler {
             every: every.max(Duration::from_nanos(1)),
             next: Time::ZERO,
@@ -212,7 +213,7 @@ impl Sampler {
 
     /// Takes the samples due before `until`; the meter has not changed since the
     /// last of them.
-    pub(crate) fn sample_before(&mut self, until: Time, meter: &Meter) {
+    pub fn sample_before(&mut self, until: Time, meter: &Meter) {
         while self.next < until {
             self.samples.push(Sample {
                 time: self.next,
@@ -224,11 +225,14 @@ impl Sampler {
     }
 
     /// When the next sample is taken.
-    pub(crate) fn next(&self) -> Time {
+    #[must_use]
+    pub fn next(&self) -> Time {
         self.next
     }
 
-    pub(crate) fn samples(&self) -> &[Sample] {
+    /// The samples so far.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 }

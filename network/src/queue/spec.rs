@@ -1,6 +1,5 @@
 //! A queue as an experiment's file describes it.
 
-use super::buffer;
 use crate::invalid::{Invalid, require};
 use crate::units::{Buffer, Span};
 use serde::de::value::MapAccessDeserializer;
@@ -79,6 +78,13 @@ pub struct RedSpec {
     /// A typical packet, bytes on the wire, from which the average's decay over
     /// idle times is computed; default a full datagram.
     pub mean_packet: Option<NonZeroU64>,
+}
+
+/// Reads a buffer as tc writes it.
+fn buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Buffer, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(de::Error::custom)
 }
 
 fn red_weight() -> f64 {
@@ -163,8 +169,11 @@ impl QueueSpec {
         QueueSpec::DropTail(DropTailSpec { limit })
     }
 
-    /// Checks what the types cannot.
-    pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
+    /// Checks what the types cannot. `place` is where the description stands.
+    ///
+    /// # Errors
+    /// Names the value that makes no sense by its place.
+    pub fn validate(&self, place: &str) -> Result<(), Invalid> {
         match self {
             QueueSpec::Unlimited | QueueSpec::DropTail(_) => Ok(()),
             QueueSpec::Red(red) => red.validate(place),

@@ -62,16 +62,16 @@ pub struct Jitter {
 
 /// What becomes of a packet that comes to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Admission {
+pub struct Admission {
     /// How long it is held; none if it is lost.
-    pub(crate) held: Option<Duration>,
+    pub held: Option<Duration>,
     /// Copies that go on with it.
-    pub(crate) copies: usize,
+    pub copies: usize,
 }
 
 /// What the engine has to do after a link took a packet.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub enum Taken {
     /// Nothing: it waits, or was dropped.
     Nothing,
     /// Call [`Link::served`] at that time.
@@ -236,14 +236,14 @@ impl Link {
     }
 
     /// Measures from `now` on.
-    pub(crate) fn start_measuring(&mut self, now: Time) {
+    pub fn start_measuring(&mut self, now: Time) {
         self.meter.restart(now);
         self.marks_before = self.marks_in_all();
     }
 
     /// Asks the impairments about `packet`. Times to hold it and copies add up;
     /// the first impairment that loses it has the last word.
-    pub(crate) fn admit(&mut self, packet: &mut Packet, now: Time) -> Admission {
+    pub fn admit(&mut self, packet: &mut Packet, now: Time) -> Admission {
         let (mut held, mut copies) = (Duration::ZERO, 0);
         for impairment in &mut self.impairments {
             match impairment.decide(packet, now) {
@@ -290,7 +290,7 @@ impl Link {
     }
 
     /// Takes a packet past the entrance.
-    pub(crate) fn take(&mut self, packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
+    pub fn take(&mut self, packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
         self.meter.count_arrival();
         match &mut self.kind {
             Kind::Line { jitter, free_at } => {
@@ -323,7 +323,7 @@ impl Link {
 
     /// The packet in service has been sent: returns it, when it arrives at the
     /// end of the link, and when the next one will have been sent.
-    pub(crate) fn served(
+    pub fn served(
         &mut self,
         now: Time,
         dropped: &mut Vec<Packet>,

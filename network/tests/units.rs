@@ -1,6 +1,6 @@
 //! Quantities as tc(8) writes them.
 
-use gallop_sim::units::{Buffer, Rate, Span};
+use gallop_network::units::{Buffer, Rate, Span};
 use proptest::prelude::*;
 use std::fmt::Display;
 use std::num::NonZeroU64;

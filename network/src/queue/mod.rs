@@ -1,14 +1,17 @@
 //! Queues: where packets wait for a link.
 
+mod build;
 mod codel;
 mod drop_tail;
 mod fq_codel;
 mod red;
+mod spec;
 
 pub use codel::{Codel, CodelParameters};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCodel, FqCodelParameters};
 pub use red::{Red, RedError, RedParameters};
+pub use spec::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
 
 use crate::packet::Packet;
 use crate::time::Time;

@@ -1,5 +1,5 @@
 //! Random numbers for the simulated network, apart from those of the
-//! connections ([`entropy`](crate::entropy)): one independent stream per part,
+//! connections: one independent stream per part,
 //! so that adding a part does not change what the others draw.
 
 use rand::Rng;

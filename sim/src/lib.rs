@@ -31,48 +31,29 @@
 //! Rates count bytes on the wire: UDP payload and
 //! [`units::WIRE_OVERHEAD_BYTES`].
 
-pub mod acks;
-mod agenda;
-mod application;
 pub mod baselines;
-mod buffers;
-pub mod clock;
 pub mod comparison;
-pub mod conversation;
 mod endpoint;
-mod ends;
 mod engine;
-pub mod entropy;
-mod error;
 pub mod experiment;
-mod flow;
-pub mod flow_meter;
-pub mod graph;
 mod isolation;
 pub mod lab;
-mod moves;
-mod player;
 pub mod record;
 pub mod run;
-mod settings;
 pub mod soak;
-mod tls;
-pub mod topology;
 mod trace_file;
 pub mod traffic;
 
-pub use acks::AckPolicy;
-pub use buffers::{StreamBuffers, StreamData};
-pub use conversation::Conversation;
-pub use endpoint::{Action, Connection, ConnectionError};
-pub use engine::Simulation;
-pub use error::SimulationError;
-pub use flow::{Flow, FlowReport, Observation, Observer};
-pub use isolation::{SelfCheckError, isolated, self_check};
-pub use moves::Move;
-pub use player::Player;
-pub use settings::{ConfigError, Controller};
-pub use topology::{Dumbbell, DumbbellTopology};
+pub use endpoint::{
+    AckPolicy, Action, ConfigError, Connection, ConnectionError, Controller, Move, StreamBuffers,
+    StreamData,
+};
+pub use engine::{
+    Dumbbell, DumbbellTopology, Flow, FlowReport, Observation, Observer, Simulation,
+    SimulationError, topology,
+};
+pub use isolation::{SelfCheckError, clock, entropy, isolated, self_check};
+pub use traffic::{Conversation, Player, conversation};
 
 /// The parts of networks, which this crate's interface is made of.
 pub use gallop_network::{
@@ -80,4 +61,6 @@ pub use gallop_network::{
     units,
 };
 
+use endpoint::{acks, moves, settings};
+use engine::{error, flow};
 use gallop_network::invalid;

@@ -1,10 +1,11 @@
 //! What flows carry, and what is measured of it.
 
+use gallop_sim::conversation::Protocol;
 use gallop_sim::conversation::{Exchange, Pace};
-use gallop_sim::experiment::traffic::{Protocol, TrafficSpec};
+use gallop_sim::experiment::traffic::{Period, TrafficSpec};
 use gallop_sim::impairment::Outage;
 use gallop_sim::measure::Measure;
-use gallop_sim::traffic::{Bulk, Period};
+use gallop_sim::traffic::Bulk;
 use gallop_sim::units::stream_bytes_per_packet;
 use gallop_sim::{
     Controller, Conversation, Dumbbell, Flow, Side, Simulation, SimulationError, isolated, random,

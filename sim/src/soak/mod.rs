@@ -6,7 +6,7 @@ mod world;
 
 use crate::baselines::register_controllers;
 use crate::engine::Simulation;
-use crate::error::SimulationError;
+use crate::engine::error::SimulationError;
 use crate::isolation::{SelfCheckError, isolated};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What must hold of a connection, after everything that its server does.
 
-use crate::flow::{Observation, Observer};
+use crate::engine::flow::{Observation, Observer};
 use crate::packet::Side;
 use crate::time::Time;
 use std::cell::{Cell, RefCell};

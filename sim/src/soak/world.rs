@@ -1,19 +1,19 @@
 //! The path of a long run, how it changes, and the flows that come.
 
 use super::Options;
-use crate::acks::AckPolicy;
-use crate::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
-use crate::experiment::traffic::Protocol;
-use crate::flow::Flow;
+use crate::endpoint::acks::AckPolicy;
+use crate::endpoint::moves::Move;
+use crate::endpoint::settings::Controller;
+use crate::engine::flow::Flow;
+use crate::engine::topology::{Access, DEFAULT_HOST_JITTER, Route, Topology};
 use crate::impairment::{GilbertElliott, Impairment, Outage, Reordering, WhileItLasts};
 use crate::link::{Jitter, Link};
-use crate::moves::Move;
 use crate::queue::DropTail;
 use crate::random::{self, Random};
 use crate::rate_course::RateCourse;
-use crate::settings::Controller;
-use crate::topology::{Access, DEFAULT_HOST_JITTER, Route, Topology};
-use crate::traffic::{Bulk, OnOff, exponential, pareto};
+use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
+use crate::traffic::draw::{exponential, pareto};
+use crate::traffic::{Bulk, OnOff};
 use crate::units::{Buffer, Rate};
 use rand::RngExt;
 use std::num::{NonZeroU32, NonZeroU64};

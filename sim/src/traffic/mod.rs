@@ -1,12 +1,11 @@
 //! Traffic: what a server's application has to send, and when.
 
-mod draw;
-mod plan;
-mod tcplib;
+pub mod conversation;
+pub(crate) mod draw;
+pub(crate) mod player;
 
-pub use plan::Period;
-
-pub(crate) use draw::{exponential, pareto};
+pub use conversation::Conversation;
+pub use player::Player;
 
 use std::fmt::Debug;
 use std::time::Duration;

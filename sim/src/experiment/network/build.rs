@@ -1,8 +1,9 @@
 //! Makes links and routes of an experiment's network.
 
+use super::graph::{Graph, Step};
 use super::{Conditions, DUMBBELL_LINKS, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
 use super::{LossSpec, Network, ReverseSpec};
-use crate::graph::{Graph, Step};
+use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
 use crate::impairment::{
     Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
     NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, WhileItLasts,
@@ -12,7 +13,6 @@ use crate::link::{Jitter, Link};
 use crate::queue::QueueSpec;
 use crate::random::{self, LINK_PARTS, Random};
 use crate::rate_course::{RateCourse, TraceError};
-use crate::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
 use crate::units::{Buffer, LinkRate, Rate, Span, UnitError, WIRE_OVERHEAD_BYTES};
 use std::fs;
 use std::io;

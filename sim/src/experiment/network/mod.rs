@@ -2,6 +2,7 @@
 //! form for a dumbbell.
 
 mod build;
+pub mod graph;
 mod impairment;
 
 pub use build::{BuildError, Built, PathFacts};
@@ -9,10 +10,10 @@ pub use impairment::{
     GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec, ReorderSpec,
 };
 
-use crate::graph::{Graph, GraphError};
 use crate::invalid::{Invalid, require};
 use crate::queue::QueueSpec;
 use crate::units::{LinkRate, Rate, Span};
+use graph::{Graph, GraphError};
 use impairment::probability;
 use serde::Deserialize;
 use std::collections::HashSet;

@@ -2,11 +2,11 @@
 
 use super::Requests;
 use super::http3::Http3;
-use crate::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
-use crate::conversation::{Conversation, Exchange, Pace};
+use crate::endpoint::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
 use crate::endpoint::{Connection, ConnectionError, failed};
-use crate::experiment::traffic::Protocol;
 use crate::time::Time;
+use crate::traffic::conversation::Protocol;
+use crate::traffic::conversation::{Conversation, Exchange, Pace};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

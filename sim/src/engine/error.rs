@@ -1,8 +1,8 @@
 //! Why a simulation cannot go on.
 
 use crate::endpoint::ConnectionError;
+use crate::endpoint::settings::ConfigError;
 use crate::packet::Side;
-use crate::settings::ConfigError;
 use crate::time::Time;
 use std::time::Duration;
 use thiserror::Error;

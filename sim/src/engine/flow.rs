@@ -1,14 +1,14 @@
 //! Flows: what a connection is to do, and what it has come to.
 
-use crate::acks::AckPolicy;
-use crate::conversation::Conversation;
+use crate::endpoint::acks::AckPolicy;
+use crate::endpoint::moves::Move;
+use crate::endpoint::settings::Controller;
 use crate::endpoint::{Action, Connection};
-use crate::moves::Move;
 use crate::packet::Side;
-use crate::player::Player;
-use crate::settings::Controller;
 use crate::time::Time;
 use crate::traffic::Bulk;
+use crate::traffic::conversation::Conversation;
+use crate::traffic::player::Player;
 use std::io::Write;
 use std::time::Duration;
 

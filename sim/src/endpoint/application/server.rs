@@ -2,11 +2,11 @@
 
 use super::Requests;
 use super::http3::Http3;
-use crate::buffers::{Content, SendBuffer};
+use crate::endpoint::buffers::{Content, SendBuffer};
 use crate::endpoint::{Connection, ConnectionError, failed};
-use crate::experiment::traffic::Protocol;
 use crate::time::Time;
 use crate::traffic::Source;
+use crate::traffic::conversation::Protocol;
 
 /// The server's application.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! What will happen next.
 
+use crate::engine::topology::LinkId;
 use crate::packet::{Packet, Side};
 use crate::time::Time;
-use crate::topology::LinkId;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -156,8 +156,8 @@ impl Agenda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::topology::Topology;
     use crate::link::Link;
-    use crate::topology::Topology;
     use crate::units::Rate;
     use std::time::Duration;
 

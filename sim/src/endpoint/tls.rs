@@ -7,8 +7,8 @@ use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use std::sync::OnceLock;
 
-static CERTIFICATE: &[u8] = include_bytes!("../tls/cert.pem");
-static KEY: &[u8] = include_bytes!("../tls/key.pem");
+static CERTIFICATE: &[u8] = include_bytes!("../../tls/cert.pem");
+static KEY: &[u8] = include_bytes!("../../tls/key.pem");
 
 /// Both, read once: there may be thousands of connections.
 static READ: OnceLock<(X509, PKey<Private>)> = OnceLock::new();

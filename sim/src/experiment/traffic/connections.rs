@@ -1,12 +1,13 @@
 //! The connections that a flow of an experiment makes.
 
-use super::draw::fork;
-use super::{Bulk, OnOff, Source, tcplib};
-use crate::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
-use crate::experiment::traffic::{MediaSpec, RequestsSpec, TrafficSpec};
-use crate::flow::Flow;
-use crate::player::Player;
+use super::tcplib;
+use super::{MediaSpec, RequestsSpec, TrafficSpec};
+use crate::engine::flow::Flow;
 use crate::random::Random;
+use crate::traffic::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
+use crate::traffic::draw::fork;
+use crate::traffic::player::Player;
+use crate::traffic::{Bulk, OnOff, Source};
 use std::iter;
 use std::time::Duration;
 

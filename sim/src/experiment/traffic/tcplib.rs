@@ -11,11 +11,11 @@
 //! Here a command is answered before the next is given, and data flow from the
 //! server to the client, whichever way mail and news went in 1991.
 
-use super::Bulk;
-use super::draw::{exponential, fork};
-use crate::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
-use crate::experiment::traffic::{Protocol, Service, TcplibSpec};
+use super::{Service, TcplibSpec};
 use crate::random::Random;
+use crate::traffic::Bulk;
+use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
+use crate::traffic::draw::{exponential, fork};
 use rand::RngExt;
 use std::iter;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How the connections of a flow are set up.
 
-use crate::experiment::traffic::Protocol;
-use crate::tls;
+use super::tls;
+use crate::traffic::conversation::Protocol;
 use quiche::{CongestionControllerFactory, h3};
 use std::sync::Arc;
 use std::time::Duration;

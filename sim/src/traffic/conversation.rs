@@ -1,7 +1,7 @@
 //! What client and server of a connection say to each other.
 
-use crate::experiment::traffic::Protocol;
-use crate::traffic::Source;
+use super::Source;
+use serde::Deserialize;
 use std::fmt;
 use std::iter;
 use std::time::Duration;
@@ -44,6 +44,17 @@ impl fmt::Debug for Conversation {
             .field("protocol", &self.protocol)
             .finish_non_exhaustive()
     }
+}
+
+/// What carries requests and answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// HTTP/3 (RFC 9114).
+    #[default]
+    Http3,
+    /// A QUIC stream for each, and nothing else on it.
+    Streams,
 }
 
 /// Length of a request that says no more than what to send, in bytes.

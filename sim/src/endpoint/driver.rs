@@ -2,11 +2,11 @@
 //! times, arms one timer, delays acknowledgements, moves to other addresses, and
 //! lets the application write and read.
 
-use crate::acks::{AckPolicy, PendingAcks};
-use crate::application::Application;
-use crate::buffers::StreamBuffers;
-use crate::clock::{Epoch, Time};
-use crate::moves::{Addresses, Itinerary, Move};
+use crate::endpoint::acks::{AckPolicy, PendingAcks};
+use crate::endpoint::application::Application;
+use crate::endpoint::buffers::StreamBuffers;
+use crate::endpoint::moves::{Addresses, Itinerary, Move};
+use crate::isolation::clock::{Epoch, Time};
 use crate::packet::{Packet, Side};
 use quiche::h3;
 use std::time::Duration;

@@ -1,15 +1,15 @@
 //! The simulation: flows over a topology, moved by events in virtual time.
 
-use crate::agenda::{Agenda, Event};
-use crate::clock::{self, Epoch, Time};
 use crate::endpoint::{Connection, ConnectionError, Pool};
-use crate::ends::{Running, Stage, connect, watch};
-use crate::error::SimulationError;
-use crate::flow::{Flow, FlowReport};
+use crate::engine::agenda::{Agenda, Event};
+use crate::engine::ends::{Running, Stage, connect, watch};
+use crate::engine::error::SimulationError;
+use crate::engine::flow::{Flow, FlowReport};
+use crate::engine::topology::{LinkId, Route, Topology};
+use crate::isolation::clock::{self, Epoch, Time};
 use crate::link::{Link, Taken};
 use crate::meter::{Sample, Sampler};
 use crate::packet::{Packet, Side};
-use crate::topology::{LinkId, Route, Topology};
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;

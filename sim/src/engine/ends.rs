@@ -1,16 +1,16 @@
 //! The two ends of a running flow.
 
-use crate::acks::AckPolicy;
-use crate::application::{ALL_IS_DONE, Answer, Application, Client, Server};
-use crate::buffers::Content;
-use crate::conversation::Conversation;
+use crate::endpoint::acks::AckPolicy;
+use crate::endpoint::application::{ALL_IS_DONE, Answer, Application, Client, Server};
+use crate::endpoint::buffers::Content;
+use crate::endpoint::moves::{Addresses, Itinerary};
+use crate::endpoint::settings::{ConfigError, Controller, Settings};
 use crate::endpoint::{Action, Connection, ConnectionError, Endpoint, Packets, Place, failed};
-use crate::flow::{Flow, FlowReport, Observation, Observer};
-use crate::flow_meter::{FlowMeter, base_rtt};
-use crate::moves::{Addresses, Itinerary};
+use crate::engine::flow::{Flow, FlowReport, Observation, Observer};
+use crate::engine::flow_meter::{FlowMeter, base_rtt};
 use crate::packet::Side;
-use crate::settings::{ConfigError, Controller, Settings};
 use crate::time::Time;
+use crate::traffic::conversation::Conversation;
 use crate::units::stream_bytes_per_packet;
 use quiche::ConnectionId;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -41,11 +41,11 @@
 //!
 //! A media stream adds what its [`Player`](crate::Player) measures.
 
-use crate::application::Answer;
 use crate::endpoint::Connection;
-use crate::ends::Running;
+use crate::endpoint::application::Answer;
 use crate::engine::Simulation;
-use crate::flow::FlowReport;
+use crate::engine::ends::Running;
+use crate::engine::flow::FlowReport;
 use crate::measure::Measure;
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;

@@ -1,0 +1,14 @@
+//! The engine: flows over a topology of links, moved by events in virtual time.
+
+mod agenda;
+mod ends;
+pub(crate) mod error;
+pub(crate) mod flow;
+pub(crate) mod flow_meter;
+mod simulation;
+pub mod topology;
+
+pub use error::SimulationError;
+pub use flow::{Flow, FlowReport, Observation, Observer};
+pub use simulation::Simulation;
+pub use topology::{Dumbbell, DumbbellTopology};

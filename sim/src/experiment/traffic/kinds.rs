@@ -1,0 +1,207 @@
+//! The kinds of traffic, each with its keys.
+
+use super::distribution::{Sizes, Times};
+use crate::traffic::conversation::Protocol;
+use crate::units::{LinkRate, Size, Span};
+use serde::Deserialize;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// See [`TrafficSpec::Bulk`](super::TrafficSpec::Bulk).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BulkSpec {
+    /// How much; endless without.
+    #[serde(default)]
+    pub size: Option<Size>,
+}
+
+/// See [`TrafficSpec::OnOff`](super::TrafficSpec::OnOff).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OnOffSpec {
+    /// What becomes ready at once.
+    pub burst: Size,
+    /// From one burst to the next.
+    pub every: Span,
+    /// How much altogether; endless without.
+    #[serde(default)]
+    pub total: Option<Size>,
+}
+
+/// See [`TrafficSpec::Media`](super::TrafficSpec::Media). The sender hands over chunks of `xfactor` ·
+/// `rate` · `heartbeat`, one per heartbeat; the receiver waits until it has
+/// `buffer` and then plays at `rate` (004 §4.2).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MediaSpec {
+    /// The rate at which the media is encoded and played (004: mediarate), in
+    /// bits of stream data or in what so many datagrams of full size carry.
+    pub rate: LinkRate,
+    /// How much faster than it is played the media is handed over: 1 makes a
+    /// constrained stream, a factor beyond the network's rate an unconstrained
+    /// one.
+    #[serde(default = "MediaSpec::default_xfactor")]
+    pub xfactor: f64,
+    /// From one chunk to the next.
+    #[serde(default = "MediaSpec::default_heartbeat")]
+    pub heartbeat: Span,
+    /// How much is buffered before playing starts, in playing time.
+    #[serde(default = "MediaSpec::default_buffer")]
+    pub buffer: Span,
+    /// How long the media plays; endless without.
+    #[serde(default)]
+    pub length: Option<Span>,
+}
+
+impl MediaSpec {
+    fn default_xfactor() -> f64 {
+        1.0
+    }
+
+    fn default_heartbeat() -> Span {
+        span(Duration::from_millis(100))
+    }
+
+    fn default_buffer() -> Span {
+        span(Duration::from_secs(5))
+    }
+
+    /// Stream bytes that become ready with every heartbeat, where a datagram of
+    /// full size carries `packet_bytes` of a stream.
+    #[must_use]
+    pub fn chunk_bytes(&self, packet_bytes: u64) -> u64 {
+        let seconds = self.heartbeat.duration().as_secs_f64();
+        (self.xfactor * self.bytes_per_s(packet_bytes) * seconds).round() as u64
+    }
+
+    /// Stream bytes that play in one second.
+    #[must_use]
+    pub fn bytes_per_s(&self, packet_bytes: u64) -> f64 {
+        match self.rate {
+            LinkRate::Bits(rate) => rate.bps() as f64 / 8.0,
+            LinkRate::Packets(packets) => packets * packet_bytes as f64,
+        }
+    }
+}
+
+/// See [`TrafficSpec::ShortFlows`](super::TrafficSpec::ShortFlows).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ShortFlowsSpec {
+    /// From the start of one transfer to that of the next.
+    #[serde(default = "ShortFlowsSpec::default_interarrival")]
+    pub interarrival: Times,
+    /// How much each transfers.
+    #[serde(default = "ShortFlowsSpec::default_size")]
+    pub size: Sizes,
+}
+
+impl ShortFlowsSpec {
+    /// 004 §4.3.
+    fn default_interarrival() -> Times {
+        Times::Exponential {
+            mean: span(Duration::from_millis(500)),
+        }
+    }
+
+    /// 004 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB"
+    /// does not go with its mean; the mean is what is kept.
+    pub(super) fn default_size() -> Sizes {
+        Sizes::Pareto {
+            mean: Size::Packets(const { NonZeroU64::new(50).expect("not zero") }),
+            shape: 1.2,
+        }
+    }
+}
+
+/// See [`TrafficSpec::Tcplib`](super::TrafficSpec::Tcplib).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TcplibSpec {
+    /// Mean of the exponential time from the start of one conversation to that
+    /// of the next (000 §2.1 names the distribution, not the mean).
+    #[serde(default = "TcplibSpec::default_interarrival")]
+    pub interarrival: Span,
+    /// Only these kinds of conversation, in the proportion in which they are
+    /// among all; all without.
+    #[serde(default)]
+    pub only: Vec<Service>,
+    /// How many stream bytes a packet of the paper has: files, articles and mails
+    /// grow as the datagrams here are larger, so that they take as many packets.
+    /// Without it their sizes are tcplib's.
+    #[serde(default)]
+    pub packet: Option<Size>,
+}
+
+impl Default for TcplibSpec {
+    fn default() -> TcplibSpec {
+        TcplibSpec {
+            interarrival: TcplibSpec::default_interarrival(),
+            only: Vec::new(),
+            packet: None,
+        }
+    }
+}
+
+impl TcplibSpec {
+    fn default_interarrival() -> Span {
+        span(Duration::from_secs(1))
+    }
+}
+
+/// A kind of conversation in tcplib.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// Keystrokes and their echoes.
+    Telnet,
+    /// Commands and files.
+    Ftp,
+    /// News articles.
+    Nntp,
+    /// A mail.
+    Smtp,
+}
+
+/// See [`TrafficSpec::Requests`](super::TrafficSpec::Requests).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RequestsSpec {
+    /// What carries requests and answers.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// How long an answer's body is.
+    #[serde(default = "RequestsSpec::default_size")]
+    pub size: Sizes,
+    /// From the end of an answer to the next request.
+    #[serde(default)]
+    pub think: Times,
+    /// From one request to the next, answered or not; in place of `think` and
+    /// `at-once`.
+    #[serde(default)]
+    pub interarrival: Option<Times>,
+    /// How many requests are under way at once: each waits for its answer and
+    /// thinks on its own.
+    #[serde(default = "RequestsSpec::default_at_once")]
+    pub at_once: NonZeroU64,
+    /// How many requests altogether; endless without.
+    #[serde(default)]
+    pub count: Option<NonZeroU64>,
+}
+
+impl RequestsSpec {
+    fn default_size() -> Sizes {
+        Sizes::Constant(Size::Packets(
+            const { NonZeroU64::new(10).expect("not zero") },
+        ))
+    }
+
+    fn default_at_once() -> NonZeroU64 {
+        NonZeroU64::MIN
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::try_from(duration).unwrap_or_default()
+}

@@ -131,8 +131,7 @@ pub struct Arguments {
     pub idle_timeout: Duration,
 
     #[command(flatten)]
-    #[allow(missing_docs)] // clap shows the documentation of a flattened field.
-    pub assumed: arguments::Assumed,
+    pub(crate) assumed: arguments::Assumed,
 
     /// Write what was measured as JSON to standard output
     #[arg(long)]

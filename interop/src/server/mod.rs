@@ -129,8 +129,7 @@ pub struct Arguments {
     pub handshake_timeout: Duration,
 
     #[command(flatten)]
-    #[allow(missing_docs)] // clap shows the documentation of a flattened field.
-    pub assumed: arguments::Assumed,
+    pub(crate) assumed: arguments::Assumed,
 
     /// Finish responses for so many seconds when asked to end
     #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]

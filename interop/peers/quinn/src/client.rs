@@ -1,12 +1,8 @@
 //! The client: files over hq-interop or HTTP/3.
 
-use std::env;
-use std::fs;
 use std::future::poll_fn;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Buf;
@@ -20,22 +16,11 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use url::Url;
 
-use crate::settings;
-
-/// The most that a file takes.
-const FILE_BYTES: usize = 1 << 30;
-
-/// Session tickets come right after the handshake.
-const TICKET_WAIT: Duration = Duration::from_millis(200);
+use crate::{contract, settings};
 
 /// Gets all files as the case wants them.
 pub async fn run(case: &str) -> Result<()> {
-    let requests = env::var("REQUESTS").unwrap_or_default();
-    let urls: Vec<Url> = requests
-        .split_whitespace()
-        .map(Url::parse)
-        .collect::<Result<_, _>>()?;
-    ensure!(!urls.is_empty(), "REQUESTS names no URL");
+    let urls = contract::urls()?;
     let config = config(case)?;
     let mut endpoint = Endpoint::client(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))?;
     endpoint.set_default_client_config(config);
@@ -78,12 +63,7 @@ async fn fetch(endpoint: &Endpoint, urls: &[Url], case: &str) -> Result<()> {
         return Ok(());
     };
     let host = first.host_str().context("a URL without host")?;
-    let port = first.port_or_known_default().unwrap_or(443);
-    let address = tokio::net::lookup_host((host, port))
-        .await?
-        .next()
-        .with_context(|| format!("{host} has no address"))?;
-    let address = match address {
+    let address = match contract::address(first).await? {
         SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
         v6 => v6,
     };
@@ -102,7 +82,7 @@ async fn fetch(endpoint: &Endpoint, urls: &[Url], case: &str) -> Result<()> {
         try_join_all(urls.iter().map(|url| get(&connection, url, case))).await?;
     }
     if matches!(case, "resumption" | "zerortt") {
-        tokio::time::sleep(TICKET_WAIT).await;
+        tokio::time::sleep(contract::TICKET_WAIT).await;
     }
     connection.close(VarInt::from_u32(0), b"");
     Ok(())
@@ -117,13 +97,13 @@ async fn get(connection: &Connection, url: &Url, case: &str) -> Result<()> {
     let mut wants_update = case == "keyupdate";
     while let Some(chunk) = receive.read_chunk(usize::MAX, true).await? {
         content.extend_from_slice(&chunk.bytes);
-        ensure!(content.len() <= FILE_BYTES, "{url} is too long");
+        ensure!(content.len() <= contract::FILE_BYTES, "{url} is too long");
         if wants_update {
             connection.force_key_update();
             wants_update = false;
         }
     }
-    keep(url, &content)
+    contract::keep(url, &content)
 }
 
 async fn get_http(connection: Connection, urls: &[Url]) -> Result<()> {
@@ -142,19 +122,12 @@ async fn get_http(connection: Connection, urls: &[Url]) -> Result<()> {
                 let length = data.remaining();
                 content.extend_from_slice(&data.copy_to_bytes(length));
             }
-            keep(url, &content)
+            contract::keep(url, &content)
         }
     }))
     .await?;
     driving.abort();
     Ok(())
-}
-
-fn keep(url: &Url, content: &[u8]) -> Result<()> {
-    let name = Path::new(url.path())
-        .file_name()
-        .with_context(|| format!("{url} names no file"))?;
-    Ok(fs::write(Path::new("/downloads").join(name), content)?)
 }
 
 /// Trusts any certificate: the runner makes them for each run.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -13,15 +12,12 @@ use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, ServerConfig
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::settings;
-
-/// The most that a request of hq-interop takes.
-const REQUEST_BYTES: usize = 8192;
+use crate::{contract, settings};
 
 /// Serves until it is ended.
 pub async fn run(case: &str) -> Result<()> {
-    let chain = CertificateDer::pem_file_iter("/certs/cert.pem")?.collect::<Result<_, _>>()?;
-    let key = PrivateKeyDer::from_pem_file("/certs/priv.key")?;
+    let chain = CertificateDer::pem_file_iter(contract::CHAIN)?.collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(contract::KEY)?;
     let mut tls = rustls::ServerConfig::builder_with_provider(settings::provider(case))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
@@ -66,11 +62,8 @@ async fn serve(incoming: Incoming, is_http: bool) -> Result<()> {
 }
 
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
-    let request = String::from_utf8(receive.read_to_end(REQUEST_BYTES).await?)?;
-    let path = request
-        .strip_prefix("GET ")
-        .context("a request that is not GET")?;
-    send.write_all(&fs::read(file(path.trim_end())?)?).await?;
+    let request = receive.read_to_end(contract::REQUEST_BYTES).await?;
+    send.write_all(&contract::answer(request)?).await?;
     send.finish()?;
     Ok(())
 }
@@ -91,7 +84,7 @@ async fn serve_http(connection: Connection) -> Result<()> {
                     fs::write("/logs/upload", &received)?;
                     Some(format!("{} bytes\n", received.len()).into_bytes())
                 } else {
-                    fs::read(file(request.uri().path())?).ok()
+                    fs::read(contract::file(request.uri().path())?).ok()
                 };
                 let status = match content {
                     Some(_) => StatusCode::OK,
@@ -112,14 +105,4 @@ async fn serve_http(connection: Connection) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Where the file of a path is.
-fn file(path: &str) -> Result<PathBuf> {
-    let below = Path::new(path.trim_start_matches('/'));
-    let is_inside = below
-        .components()
-        .all(|component| matches!(component, Component::Normal(_)));
-    anyhow::ensure!(is_inside, "path {path:?}");
-    Ok(Path::new("/www").join(below))
 }

@@ -2,17 +2,15 @@
 
 mod chacha20;
 mod client;
+#[path = "../../contract.rs"]
+mod contract;
 mod server;
 mod session;
 
-use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use s2n_quic::provider::limits::Limits;
-
-/// What the runner expects for a test case that is not supported.
-const UNSUPPORTED: u8 = 127;
 
 /// s2n-quic has no 0-RTT and gives no way to start a key update; its HTTP/3 is on no registry.
 const CASES: [&str; 6] = [
@@ -29,30 +27,8 @@ const CASES: [&str; 6] = [
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
-    let role = env::var("ROLE").unwrap_or_default();
-    let case = env::var("TESTCASE").unwrap_or_default();
-    if !CASES.contains(&case.as_str()) {
-        eprintln!("test case {case} is not supported as {role}");
-        return ExitCode::from(UNSUPPORTED);
-    }
-    match run(&role, &case) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(role: &str, case: &str) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    match role {
-        "server" => runtime.block_on(server::run(case)),
-        "client" => runtime.block_on(client::run(case)),
-        _ => anyhow::bail!("ROLE is server or client, not {role:?}"),
-    }
+    let supports = |_: &str, case: &str| CASES.contains(&case);
+    contract::run(supports, server::run, client::run)
 }
 
 /// Limits of a connection in either role.

@@ -1,19 +1,14 @@
 //! The server: files over hq-interop.
 
-use std::fs;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::{Component, Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use s2n_quic::provider::endpoint_limits;
 use s2n_quic::stream::BidirectionalStream;
 use s2n_quic::{Connection, Server};
 
-use crate::{limits, session};
-
-/// The most that a request takes.
-const REQUEST_BYTES: usize = 8192;
+use crate::{contract, limits, session};
 
 /// Serves until it is ended.
 pub async fn run(case: &str) -> Result<()> {
@@ -53,24 +48,12 @@ async fn answer(mut stream: BidirectionalStream) -> Result<()> {
     let mut request = Vec::new();
     while let Some(chunk) = stream.receive().await? {
         request.extend_from_slice(&chunk);
-        ensure!(request.len() <= REQUEST_BYTES, "the request is too long");
+        ensure!(
+            request.len() <= contract::REQUEST_BYTES,
+            "the request is too long"
+        );
     }
-    let request = String::from_utf8(request)?;
-    let path = request
-        .strip_prefix("GET ")
-        .context("a request that is not GET")?;
-    let content = fs::read(file(path.trim_end())?)?;
-    stream.send(Bytes::from(content)).await?;
+    stream.send(Bytes::from(contract::answer(request)?)).await?;
     stream.finish()?;
     Ok(())
-}
-
-/// Where the file of a path is.
-fn file(path: &str) -> Result<PathBuf> {
-    let below = Path::new(path.trim_start_matches('/'));
-    let is_inside = below
-        .components()
-        .all(|component| matches!(component, Component::Normal(_)));
-    ensure!(is_inside, "path {path:?}");
-    Ok(Path::new("/www").join(below))
 }

@@ -14,14 +14,13 @@ use s2n_quic::provider::tls::s2n_tls::connection::Connection;
 use s2n_quic::provider::tls::s2n_tls::error::Error;
 use s2n_quic::provider::tls::s2n_tls::{Client, Server};
 
+use crate::contract;
+
 /// Whom the matrix' certificate is for, whatever the server's address.
 pub const SERVER_NAME: &str = "localhost";
 
 /// The ALPN.
 pub const PROTOCOL: &[u8] = b"hq-interop";
-
-/// The server's chain.
-pub const CHAIN: &str = "/certs/cert.pem";
 
 /// A server that ends with the test needs no better keys.
 const TICKET_KEY_NAME: &[u8] = b"runner";
@@ -34,7 +33,7 @@ const CHAIN_LENGTH: u16 = 20;
 pub fn server() -> Result<Server> {
     let mut builder = Server::builder()
         .with_application_protocols([PROTOCOL])?
-        .with_certificate(Path::new(CHAIN), Path::new("/certs/priv.key"))?
+        .with_certificate(Path::new(contract::CHAIN), Path::new(contract::KEY))?
         .with_key_logging()?;
     builder
         .config_mut()
@@ -46,7 +45,7 @@ pub fn server() -> Result<Server> {
 pub fn client(case: &str) -> Result<Client> {
     let mut builder = Client::builder()
         .with_application_protocols([PROTOCOL])?
-        .with_certificate(Path::new(CHAIN))?
+        .with_certificate(Path::new(contract::CHAIN))?
         .with_max_cert_chain_depth(CHAIN_LENGTH)?
         .with_key_logging()?;
     if case == "resumption" {

@@ -2,7 +2,6 @@
 //! nothing outside the folder that is served.
 
 use std::path::Path;
-use std::time::Duration;
 
 use bolero::TypeGenerator;
 use gallop_interop::server::files::Files;
@@ -215,35 +214,31 @@ fn fuzz_requests() {
             .replace("TAG", &tag)
             .replace("DATE", &date)
     };
-    bolero::check!()
-        .with_type::<Asked>()
-        .with_iterations(5000)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(|asked| {
-            let request = match asked {
-                Asked::Section {
-                    method,
-                    path,
-                    fields,
-                } => {
-                    let fields: Vec<_> = fields
-                        .iter()
-                        .map(|(name, pieces)| (FIELDS[name.0], value(pieces)))
-                        .collect();
-                    section(METHODS[*method], &join(path, &PATH_PIECES), &fields)
-                }
-                Asked::Line {
-                    begins_well,
-                    path,
-                    end,
-                } => {
-                    let begin = if *begins_well { "GET /" } else { "" };
-                    let path = join(path, &PATH_PIECES);
-                    Request::from_line(&[begin.as_bytes(), path.as_bytes(), end].concat())
-                }
-            };
-            if let Some(request) = request {
-                check(&files, &request);
+    gallop_fuzz::check("requests", 5000, |asked| {
+        let request = match asked {
+            Asked::Section {
+                method,
+                path,
+                fields,
+            } => {
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|(name, pieces)| (FIELDS[name.0], value(pieces)))
+                    .collect();
+                section(METHODS[*method], &join(path, &PATH_PIECES), &fields)
             }
-        });
+            Asked::Line {
+                begins_well,
+                path,
+                end,
+            } => {
+                let begin = if *begins_well { "GET /" } else { "" };
+                let path = join(path, &PATH_PIECES);
+                Request::from_line(&[begin.as_bytes(), path.as_bytes(), end].concat())
+            }
+        };
+        if let Some(request) = request {
+            check(&files, &request);
+        }
+    });
 }

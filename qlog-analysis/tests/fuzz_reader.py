@@ -2,21 +2,33 @@
 
     python tests/fuzz_reader.py -max_total_time=60
 
-It takes libFuzzer's flags, and needs atheris, which is not among the requirements. What it finds is
-collected below the folder `target` of the workspace; with `-keep` alone that is copied to
-`tests/corpus`, which `test_fuzz_reader.py` replays.
+It takes libFuzzer's flags, and needs atheris, which is not among the requirements. New inputs are
+collected below the folder `target` of the workspace; with `-keep` alone they are added to
+`fuzz/qlog_reader.corpus`, which `test_fuzz_reader.py` replays.
 """
 
 import math
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-KEPT = TESTS / "corpus"
-FOUND = TESTS.parent.parent / "target" / "fuzz" / "qlog_reader"
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "fuzz" / "qlog_reader.corpus"
+FOUND = ROOT / "target" / "fuzz" / "qlog_reader"
 MAX_BYTES = 4096
+
+
+def kept_inputs() -> list[bytes]:
+    """The inputs in the repository: a line each in hexadecimal, among lines of comments."""
+    lines = KEPT.read_text(encoding="ascii").splitlines()
+    return [bytes.fromhex(line) for line in lines if line and not line.startswith("#")]
+
+
+def keep(inputs: set[bytes]) -> None:
+    """Replaces the inputs in the repository; an empty one is left out, as fuzzers try it anyway."""
+    comment = "# Inputs of a fuzz target, a line each in hexadecimal. See docs/testing.md."
+    lines = [comment, *(data.hex() for data in sorted(inputs) if data)]
+    KEPT.write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def check(data: bytes, path: Path) -> None:
@@ -53,15 +65,18 @@ def check(data: bytes, path: Path) -> None:
 def main() -> None:
     """Runs libFuzzer."""
     if "-keep" in sys.argv:
-        shutil.copytree(FOUND, KEPT, dirs_exist_ok=True)
+        found = {path.read_bytes() for path in FOUND.iterdir()}
+        keep(found.union(kept_inputs()))
         return
     import atheris
 
     with atheris.instrument_imports(include=["qlog_analysis"]):
         import qlog_analysis.reading.reader  # noqa: F401
     FOUND.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(kept_inputs()):
+        (FOUND / f"kept-{number}").write_bytes(data)
     prefix = f"-artifact_prefix={FOUND.parent / 'qlog_reader-'}"
-    arguments = [*sys.argv, prefix, f"-max_len={MAX_BYTES}", str(FOUND), str(KEPT)]
+    arguments = [*sys.argv, prefix, f"-max_len={MAX_BYTES}", str(FOUND)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fuzzed.qlog"
         atheris.Setup(arguments, lambda data: check(data, path))

@@ -195,19 +195,14 @@ fn outcome(network: &Network) -> Result<(), SimulationError> {
 
 #[test]
 fn fuzz_changed_datagrams() {
-    bolero::check!()
-        .with_type::<Network>()
-        .with_iterations(200)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(|network| {
-            // Until the handshake is confirmed a network can end a connection (RFC 9000 §21.1);
-            // after that it can only delay it.
-            match outcome(network) {
-                Ok(())
-                | Err(SimulationError::Closed { .. } | SimulationError::Connection { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        });
+    gallop_fuzz::check("changed_datagrams", 200, |network| {
+        // Until the handshake is confirmed a network can end a connection (RFC 9000 §21.1);
+        // after that it can only delay it.
+        match outcome(network) {
+            Ok(()) | Err(SimulationError::Closed { .. } | SimulationError::Connection { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    });
 }
 
 #[test]

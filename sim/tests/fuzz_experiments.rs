@@ -1,7 +1,6 @@
 //! Experiments' files that someone mistyped: read, or refused with the place of the mistake.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bolero::TypeGenerator;
 use gallop_sim::experiment::{Experiment, ExperimentError};
@@ -152,13 +151,13 @@ fn the_files_are_sound() {
 
 #[test]
 fn fuzz_mistyped_files() {
-    bolero::check!()
-        .with_type::<(u8, Vec<Mistake>)>()
-        .with_iterations(1000)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(|(file, mistakes)| {
+    gallop_fuzz::check(
+        "mistyped_files",
+        1000,
+        |(file, mistakes): &(u8, Vec<Mistake>)| {
             // One or two mistakes leave most of a file to be checked.
             let few = &mistakes[..mistakes.len().min(3)];
             check(&mistype(SOUND[usize::from(*file) % SOUND.len()], few));
-        });
+        },
+    );
 }

@@ -5,14 +5,10 @@ mod life;
 mod model;
 mod text;
 
-use std::time::Duration;
-
 use gallop::gallop::StableGrowth;
 use gallop::vegas::Doubling;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-
-use life::Life;
 
 proptest! {
     // Always the same lives: new ones are the fuzzers' business.
@@ -36,27 +32,17 @@ proptest! {
 
 #[test]
 fn fuzz_vegas() {
-    bolero::check!()
-        .with_type::<Life>()
-        .with_iterations(1000)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(model::check::<Doubling>);
+    gallop_fuzz::check("vegas", 1000, model::check::<Doubling>);
 }
 
 #[test]
 fn fuzz_gallop_vegas() {
-    bolero::check!()
-        .with_type::<Life>()
-        .with_iterations(1000)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(model::check::<StableGrowth>);
+    gallop_fuzz::check("gallop_vegas", 1000, model::check::<StableGrowth>);
 }
 
 #[test]
 fn fuzz_option_text() {
-    bolero::check!()
-        .with_type::<Vec<text::Piece>>()
-        .with_iterations(20_000)
-        .with_test_time(Duration::from_secs(10))
-        .for_each(|pieces| text::check(&text::join(pieces)));
+    gallop_fuzz::check("option_text", 20_000, |pieces: &Vec<text::Piece>| {
+        text::check(&text::join(pieces));
+    });
 }

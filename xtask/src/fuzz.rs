@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use gallop_fuzz::corpus;
 use serde::Serialize;
 
 use crate::{job, process};
@@ -23,8 +24,8 @@ use targets::Target;
 /// Fuzz what reads input, guided by coverage
 ///
 /// Inputs that reach something new are collected below target/fuzz/. With --keep the smallest set
-/// that reaches as much replaces what is kept in the repository, beside the test, where `cargo test`
-/// replays it. An input that fails is put there in any case.
+/// that reaches as much replaces the inputs in fuzz/NAME.corpus, which `cargo test` replays. An
+/// input that fails is added to fuzz/NAME.failed in any case.
 ///
 /// The exit code is 0 if nothing failed, else 1.
 #[derive(Debug, Args)]
@@ -172,26 +173,34 @@ struct Fuzzed<'a> {
     program: PathBuf,
     /// Where it runs: libFuzzer's arguments are split at blanks, so folders are named from here.
     work: PathBuf,
+    /// The file of the inputs that are kept.
     kept: PathBuf,
+    /// The file of the inputs that failed.
     failed: PathBuf,
 }
 
 impl<'a> Fuzzed<'a> {
     fn new(root: &Path, folder: &Path, target: &'a Target, program: PathBuf) -> Result<Self> {
-        let beside = root.join(target.folder).join("__fuzz__").join(target.name);
         let fuzzed = Fuzzed {
             target,
             program,
             work: folder.join("work").join(target.name),
-            kept: beside.join("corpus"),
-            failed: beside.join("crashes"),
+            kept: target.corpus(root),
+            failed: target.failed(root),
         };
-        let corpus = fuzzed.work.join("corpus");
-        fs::create_dir_all(&corpus)?;
-        if fuzzed.kept.is_dir() {
-            copy(&fuzzed.kept, &corpus)?;
-        }
+        fuzzed.unpack()?;
         Ok(fuzzed)
+    }
+
+    /// Puts the kept inputs where libFuzzer reads and collects them.
+    fn unpack(&self) -> Result<()> {
+        let folder = self.work.join("corpus");
+        fs::create_dir_all(&folder)?;
+        for (line, input) in read(&self.kept)? {
+            let path = folder.join(format!("kept-{line}"));
+            fs::write(&path, input).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Runs libFuzzer and returns what it printed; its progress is shown.
@@ -224,11 +233,11 @@ impl<'a> Fuzzed<'a> {
         }
         let status = child.wait()?;
         if !status.success() {
-            let failed = self.failures()?;
+            self.keep_failures()?;
             bail!(
                 "{}: {status}; the input is in {}",
                 self.target.name,
-                failed.display()
+                self.failed.display()
             );
         }
         Ok(lines)
@@ -256,17 +265,25 @@ impl<'a> Fuzzed<'a> {
         })
     }
 
-    /// Puts inputs that failed where tests replay them.
-    fn failures(&self) -> Result<PathBuf> {
-        fs::create_dir_all(&self.failed)?;
+    /// Adds the inputs that failed to those that tests replay.
+    fn keep_failures(&self) -> Result<()> {
+        let mut inputs: Vec<_> = read(&self.failed)?
+            .into_iter()
+            .map(|(_, input)| input)
+            .collect();
+        let mut packed = Vec::new();
         for entry in fs::read_dir(&self.work)? {
             let entry = entry?;
-            let name = entry.file_name();
-            if let Some(name) = name.to_str().and_then(|name| name.strip_prefix("failed-")) {
-                fs::rename(entry.path(), self.failed.join(name))?;
+            if entry.file_name().to_string_lossy().starts_with("failed-") {
+                inputs.push(fs::read(entry.path())?);
+                packed.push(entry.path());
             }
         }
-        Ok(self.failed.clone())
+        corpus::write(&self.failed, inputs)?;
+        for path in packed {
+            fs::remove_file(path)?;
+        }
+        Ok(())
     }
 
     /// Keeps a smallest set of inputs that reaches as many edges as all together.
@@ -279,21 +296,17 @@ impl<'a> Fuzzed<'a> {
         self.libfuzzer(&format!(
             "-merge=1 -use_counters=0 -max_len={INPUT_BYTES} smallest corpus"
         ))?;
-        if self.kept.is_dir() {
-            fs::remove_dir_all(&self.kept)?;
-        }
-        fs::create_dir_all(&self.kept)?;
-        copy(&smallest, &self.kept)?;
-        Ok(())
+        let inputs = fs::read_dir(&smallest)?
+            .map(|entry| fs::read(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()?;
+        Ok(corpus::write(&self.kept, inputs)?)
     }
 }
 
-/// Copies the files of a folder.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        fs::copy(entry.path(), to.join(entry.file_name()))
-            .with_context(|| format!("cannot copy {}", entry.path().display()))?;
+/// Reads a file of inputs; one that is not there has none.
+fn read(path: &Path) -> Result<Vec<corpus::Numbered>> {
+    if !path.exists() {
+        return Ok(Vec::new());
     }
-    Ok(())
+    Ok(corpus::read(path)?)
 }

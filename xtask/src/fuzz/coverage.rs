@@ -112,14 +112,9 @@ fn reach(
         .first()
         .context("llvm-cov found no file")?
         .totals;
-    let kept = root
-        .join(target.folder)
-        .join("__fuzz__")
-        .join(target.name)
-        .join("corpus");
     Ok(Reached {
         target: target.name,
-        inputs: fs::read_dir(kept).map_or(0, Iterator::count),
+        inputs: gallop_fuzz::corpus::read(&target.corpus(root))?.len(),
         lines: totals.lines.count,
         lines_reached: totals.lines.covered,
         regions: totals.regions.count,

@@ -1,11 +1,13 @@
 //! What is fuzzed.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result};
 
 /// A fuzz target: the test `fuzz_` and its name.
 #[derive(Debug)]
 pub struct Target {
-    /// As bolero names the folder of its inputs.
+    /// Its inputs are in `fuzz/NAME.corpus`.
     pub name: &'static str,
     /// The statement that is checked.
     pub proves: &'static str,
@@ -14,10 +16,22 @@ pub struct Target {
     pub test: &'static str,
     /// The features that it needs of its package.
     pub features: &'static str,
-    /// Where the test is, and the inputs are beside it.
+    /// The folder of the test.
     pub folder: &'static str,
     /// The files that the target is about.
     pub about: &'static [&'static str],
+}
+
+impl Target {
+    /// The inputs that are kept.
+    pub fn corpus(&self, root: &Path) -> PathBuf {
+        root.join("fuzz").join(format!("{}.corpus", self.name))
+    }
+
+    /// The inputs that once failed, if there are any.
+    pub fn failed(&self, root: &Path) -> PathBuf {
+        root.join("fuzz").join(format!("{}.failed", self.name))
+    }
 }
 
 /// All targets.
@@ -142,6 +156,15 @@ mod tests {
             for path in target.about {
                 assert!(root.join(path).exists(), "{path}");
             }
+        }
+    }
+
+    #[test]
+    fn every_target_has_inputs() {
+        let root = crate::root().unwrap();
+        for target in &TARGETS {
+            let inputs = gallop_fuzz::corpus::read(&target.corpus(&root)).unwrap();
+            assert!(!inputs.is_empty(), "{}", target.name);
         }
     }
 

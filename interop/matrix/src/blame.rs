@@ -1,7 +1,8 @@
 //! Whose fault a failure is, as far as the other cells tell.
 
-use crate::cell::{Cell, Outcome, Verdict};
+use crate::cell::Cell;
 use crate::endpoint::{Endpoint, Role};
+use crate::outcome::{Outcome, Verdict};
 use crate::programs::Programs;
 
 /// Whose fault a failed cell is, with the evidence.

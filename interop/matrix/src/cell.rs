@@ -1,23 +1,21 @@
 //! One cell of the matrix: a server, a client, a case, over a path of their own.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
+use anyhow::Result;
 
 use crate::case::{Case, Check};
 use crate::check;
+use crate::container;
 use crate::endpoint::{Endpoint, Role};
 use crate::fixture::{Fixture, names};
+use crate::outcome::{Outcome, Verdict};
+use crate::process::{Process, Started};
 use crate::programs::Programs;
 use crate::traffic::TcpFlow;
 
@@ -26,86 +24,6 @@ const UNSUPPORTED: i32 = 127;
 
 /// How long a server may take until it listens.
 const STARTUP: Duration = Duration::from_secs(20);
-
-/// How long a server has after SIGTERM, as in the runner.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// How late a measurement's path may be in the mean: a tenth of the time that a packet takes at the
-/// runner's 10 Mbit/s. More is jitter that was not asked for.
-const LATE_S: f64 = 100e-6;
-
-/// How often the end of a program is looked for.
-const POLL: Duration = Duration::from_millis(10);
-
-/// UDP port 443 in /proc/net/udp.
-const LISTENING: &str = ":01BB";
-
-/// How a cell ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// As it should.
-    Succeeded,
-    /// Not as it should.
-    Failed,
-    /// One of the two does not know the case.
-    Unsupported,
-}
-
-/// How a cell ended, and why.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Outcome {
-    /// How.
-    pub result: Verdict,
-    /// Why, if it did not succeed; who does not know the case, if it is unsupported.
-    #[serde(default)]
-    pub reason: String,
-    /// Who ended it, if one end did by crashing or by not starting: evidence of whose fault it is.
-    #[serde(default)]
-    pub suspect: Option<Role>,
-    /// How long the client took, in seconds.
-    pub seconds: f64,
-    /// What was measured, in kbit/s.
-    #[serde(default)]
-    pub kbps: Option<f64>,
-    /// What the TCP flow beside it got, in kbit/s.
-    #[serde(default)]
-    pub tcp_kbps: Option<f64>,
-    /// How much later than due packets left the path, in the mean, in seconds.
-    #[serde(default)]
-    pub lateness_s: Option<f64>,
-}
-
-impl Outcome {
-    /// Whether the path was too late to measure anything over it: other work had the cores.
-    pub fn is_late(&self) -> bool {
-        self.lateness_s.is_some_and(|late_s| late_s > LATE_S)
-    }
-
-    fn unsupported(reason: String, seconds: f64) -> Self {
-        Outcome {
-            result: Verdict::Unsupported,
-            reason,
-            suspect: None,
-            seconds,
-            kbps: None,
-            tcp_kbps: None,
-            lateness_s: None,
-        }
-    }
-
-    fn failed(reason: impl Into<String>, suspect: Option<Role>, seconds: f64) -> Self {
-        Outcome {
-            result: Verdict::Failed,
-            reason: reason.into(),
-            suspect,
-            seconds,
-            kbps: None,
-            tcp_kbps: None,
-            lateness_s: None,
-        }
-    }
-}
 
 /// A cell of the matrix.
 #[derive(Clone, Debug)]
@@ -152,13 +70,13 @@ impl Cell {
             return Ok(Outcome::unsupported(reason, 0.0));
         }
         let capture = folder.join("path.pcap");
-        let server_folder = self.prepare(folder, Role::Server, fixture)?;
-        let client_folder = self.prepare(folder, Role::Client, fixture)?;
+        let server_folder = container::prepare(self.case, folder, Role::Server, fixture)?;
+        let client_folder = container::prepare(self.case, folder, Role::Client, fixture)?;
         let mut settings = self.case.path(self.repetition as u64 + 1);
         settings.capture = Some(capture.clone());
         let path = gallop_path::Path::start(&settings)?;
 
-        let mut server = Program::start(
+        let mut server = Process::start(
             programs.command(&self.server, Role::Server, self.case, &server_folder, ""),
             &server_folder,
             path.server(),
@@ -187,7 +105,7 @@ impl Cell {
             .map(|(name, _)| format!("https://{}:443/{name}", self.case.host()))
             .collect();
         let start = Instant::now();
-        let mut client = Program::start(
+        let mut client = Process::start(
             programs.command(
                 &self.client,
                 Role::Client,
@@ -296,49 +214,6 @@ impl Cell {
         };
         format!("{end} does not support it as {}", role.name())
     }
-
-    /// Makes the folders of one end, as the runner's containers have them.
-    fn prepare(&self, folder: &Path, role: Role, fixture: &Fixture) -> Result<PathBuf> {
-        let folder = folder.join(role.name());
-        if folder.exists() {
-            fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot remove {}", folder.display()))?;
-        }
-        let make = || -> std::io::Result<()> {
-            for name in ["root", "downloads", "logs/qlog"] {
-                fs::create_dir_all(folder.join(name))?;
-            }
-            // The server of an upload takes it; the client has it.
-            let is_empty = role == Role::Client && self.case.check != Check::Upload;
-            let files = match is_empty {
-                true => folder.join("empty"),
-                false => fixture.files(self.case),
-            };
-            if is_empty {
-                fs::create_dir(&files)?;
-            }
-            std::os::unix::fs::symlink(files, folder.join("www"))?;
-            std::os::unix::fs::symlink(fixture.certificates(self.case), folder.join("certs"))?;
-            fs::write(folder.join("hosts"), hosts())
-        };
-        make().with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(folder)
-    }
-}
-
-/// /etc/hosts, with the runner's names.
-fn hosts() -> String {
-    let mut text = String::from("127.0.0.1 localhost\n::1 localhost\n");
-    let names: [(&dyn std::fmt::Display, &str); 4] = [
-        (&gallop_path::SERVER_IPV4, "server4 server46"),
-        (&gallop_path::SERVER_IPV6, "server6 server46"),
-        (&gallop_path::CLIENT_IPV4, "client4"),
-        (&gallop_path::CLIENT_IPV6, "client6"),
-    ];
-    for (address, names) in names {
-        let _ = writeln!(text, "{address} {names}");
-    }
-    text
 }
 
 /// The TLS secrets of both ends.
@@ -370,150 +245,10 @@ fn differs(expected: &Path, received: &Path) -> Option<String> {
     }
 }
 
-/// How a server started.
-enum Started {
-    Listening,
-    Ended(ExitStatus),
-    Silent,
-}
-
-/// One end, running; it ends with this value, and so does what it started.
-struct Program<'a> {
-    child: Child,
-    log: PathBuf,
-    /// Whether nobody waits for it any more.
-    is_over: &'a AtomicBool,
-}
-
-impl<'a> Program<'a> {
-    fn start(
-        mut command: Command,
-        folder: &Path,
-        namespace: &gallop_path::Namespace,
-        is_over: &'a AtomicBool,
-    ) -> Result<Self> {
-        let log = folder.join("logs").join("output.txt");
-        let output = File::create(&log).with_context(|| log.display().to_string())?;
-        command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        Ok(Program {
-            child: namespace.spawn(&mut command)?,
-            log,
-            is_over,
-        })
-    }
-
-    fn wait_until_listening(&mut self, timeout: Duration) -> Result<Started> {
-        let start = Instant::now();
-        while start.elapsed() < timeout {
-            if let Some(status) = self.try_wait()? {
-                return Ok(Started::Ended(status));
-            }
-            let is_listening = ["udp", "udp6"].iter().any(|table| {
-                fs::read_to_string(format!("/proc/{}/net/{table}", self.child.id())).is_ok_and(
-                    |text| {
-                        text.lines().any(|line| {
-                            line.split_whitespace()
-                                .nth(1)
-                                .is_some_and(|address| address.ends_with(LISTENING))
-                        })
-                    },
-                )
-            });
-            if is_listening {
-                return Ok(Started::Listening);
-            }
-            thread::sleep(POLL);
-        }
-        Ok(Started::Silent)
-    }
-
-    fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
-        ensure!(
-            !self.is_over.load(Ordering::Relaxed),
-            "interrupted; --resume goes on"
-        );
-        Ok(self.child.try_wait()?)
-    }
-
-    fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
-        let start = Instant::now();
-        loop {
-            match self.try_wait()? {
-                Some(status) => return Ok(Some(status)),
-                None if start.elapsed() >= timeout => return Ok(None),
-                None => thread::sleep(POLL),
-            }
-        }
-    }
-
-    /// Asks it to end, and then makes it.
-    fn stop(&mut self) -> Result<()> {
-        self.signal(Signal::SIGTERM);
-        self.wait(GRACE)?;
-        self.signal(Signal::SIGKILL);
-        self.child.wait()?;
-        Ok(())
-    }
-
-    fn signal(&self, signal: Signal) {
-        // No such group: it has ended.
-        let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), signal);
-    }
-
-    /// The last that it said.
-    fn said(&self) -> String {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let last = text
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or("it said nothing");
-        last.chars().take(300).collect()
-    }
-}
-
-impl Drop for Program<'_> {
-    fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
-        // It is gone, or was never there.
-        let _ = self.child.wait();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::endpoint::Peer;
-
-    #[test]
-    fn an_interruption_ends_what_runs() {
-        let child = Command::new("sleep")
-            .arg("1000")
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let pid = Pid::from_raw(child.id().cast_signed());
-        let is_over = AtomicBool::new(false);
-        let mut program = Program {
-            child,
-            log: PathBuf::new(),
-            is_over: &is_over,
-        };
-        assert_eq!(program.wait(Duration::ZERO).unwrap(), None);
-        is_over.store(true, Ordering::Relaxed);
-        let error = program.wait(Duration::MAX).unwrap_err();
-        assert_eq!(error.to_string(), "interrupted; --resume goes on");
-        drop(program);
-        assert_eq!(
-            nix::sys::signal::kill(pid, None),
-            Err(nix::errno::Errno::ESRCH)
-        );
-    }
 
     #[test]
     fn a_peer_says_what_the_contract_gives_no_way_to_say() {

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::cell::{Cell, Outcome, Verdict};
+use crate::cell::Cell;
 use crate::fixture::Fixture;
+use crate::outcome::{Outcome, Verdict};
 use crate::programs::Programs;
 
 /// The file that says how a cell ended.

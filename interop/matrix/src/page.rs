@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::case::{CASES, Case};
-use crate::cell::Verdict;
+use crate::outcome::Verdict;
 use crate::result::{Matrix, Measurement, TestResult};
 
 const STYLE: &str = include_str!("page.css");

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::blame;
 use crate::case::{CASES, Case};
-use crate::cell::{Cell, Outcome, Verdict};
+use crate::cell::Cell;
 use crate::endpoint::{Endpoint, OUR_URL};
+use crate::outcome::{Outcome, Verdict};
 use crate::programs::Programs;
 
 /// The file. Fields named in the comment as ours are not the runner's.

@@ -10,7 +10,8 @@ use serde::Serialize;
 use url::Host;
 
 use crate::client::exchange::Exchange;
-use crate::client::{Failure, Settings};
+use crate::client::failure::Failure;
+use crate::client::settings::Settings;
 use crate::outbox::{Outbox, Turn};
 use crate::socket::{ReceiveBuffers, Socket};
 use crate::trace::KeyLog;

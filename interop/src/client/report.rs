@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::client::{Failure, Outcome, Summary};
+use crate::client::failure::Failure;
+use crate::client::link::Summary;
+use crate::client::transfer::Outcome;
 
 /// Transfers and connections.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -2,82 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
-use boring::ssl::{NameType, SslContextBuilder};
-use quiche::{Config, ConnectionId, Header, RecvInfo, SendInfo, Type};
+use quiche::{ConnectionId, Header, RecvInfo, SendInfo};
 
 use crate::congestion_control::CongestionControl;
-use crate::outbox::{self, Outbox, Pacing};
+use crate::outbox;
 use crate::server::Service;
-use crate::server::retry::Tokens;
-use crate::server::rules::{Facts, Rules};
+use crate::server::acceptance::{Acceptance, Accepted, Answer};
 use crate::server::session::Session;
 use crate::socket::Socket;
 use crate::transport;
-
-/// A client's first datagram is at least this long (RFC 9000 §14.1).
-const MIN_INITIAL_BYTES: usize = 1_200;
-
-/// A client's first destination connection id is at least this long (RFC 9000 §7.2).
-const MIN_INITIAL_ID_BYTES: usize = 8;
 
 /// The side of connections whose traces are written.
 const SIDE: &str = "server";
 
 /// Room for the packets of one system call.
 const SCRATCH_BYTES: usize = 64 << 10;
-
-/// How connections are accepted.
-pub(super) struct Acceptance {
-    pub(super) config: Config,
-    pub(super) chooser: Arc<Chooser>,
-    pub(super) pacing: Pacing,
-    pub(super) tokens: Tokens,
-    /// Whether every client proves its address, or those alone that come when it is getting full.
-    pub(super) always_retry: bool,
-    pub(super) max_connections: usize,
-    pub(super) handshake_timeout: Duration,
-}
-
-/// Chooses controllers in the handshake, where the host is known.
-pub(super) struct Chooser {
-    rules: Rules,
-    /// The connection whose packets are being read, and the choice for it.
-    current: Mutex<Option<(Facts, Option<CongestionControl>)>>,
-}
-
-impl Chooser {
-    pub(super) fn new(rules: Rules) -> Arc<Self> {
-        Arc::new(Chooser {
-            rules,
-            current: Mutex::default(),
-        })
-    }
-
-    /// Has TLS ask when it has read a ClientHello.
-    pub(super) fn attach(self: &Arc<Self>, tls: &mut SslContextBuilder) {
-        let chooser = Arc::clone(self);
-        tls.set_select_certificate_callback(move |mut hello| {
-            let mut current = chooser.lock();
-            if let Some((facts, choice)) = current.as_mut() {
-                let chosen = chooser
-                    .rules
-                    .choose(facts, hello.servername(NameType::HOST_NAME));
-                if let Err(error) = chosen.configure_in_handshake(hello.ssl_mut()) {
-                    tracing::warn!(%error, controller = %chosen, "not set");
-                }
-                *choice = Some(chosen.clone());
-            }
-            Ok(())
-        });
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Facts, Option<CongestionControl>)>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) struct Sessions {
     acceptance: Acceptance,
@@ -88,7 +29,6 @@ pub(super) struct Sessions {
     agenda: BTreeSet<(Instant, u64)>,
     ready: BTreeSet<u64>,
     blocked: BTreeSet<u64>,
-    leaving: bool,
     scratch: Vec<u8>,
 }
 
@@ -103,7 +43,6 @@ impl Sessions {
             agenda: BTreeSet::new(),
             ready: BTreeSet::new(),
             blocked: BTreeSet::new(),
-            leaving: false,
             scratch: vec![0; SCRATCH_BYTES],
         }
     }
@@ -144,7 +83,7 @@ impl Sessions {
         };
         let is_undecided = session.sampled.is_none();
         if is_undecided {
-            *self.acceptance.chooser.lock() = Some((session.facts, None));
+            self.acceptance.chooser.begin(session.facts);
         }
         if let Err(error) = session.connection.recv(datagram, info)
             && error != quiche::Error::Done
@@ -159,15 +98,13 @@ impl Sessions {
             self.remove(id);
             return;
         }
-        if is_undecided {
-            let chosen = self.acceptance.chooser.lock().take();
-            if let Some((_, Some(controller))) = chosen {
-                self.decide(id, &controller);
-            }
+        if is_undecided && let Some(controller) = self.acceptance.chooser.end() {
+            self.decide(id, &controller);
         }
         self.ready.insert(id);
     }
 
+    /// A datagram of no connection: it may begin one.
     fn accept(
         &mut self,
         sockets: &[Socket],
@@ -175,86 +112,35 @@ impl Sessions {
         header: &Header<'_>,
         info: RecvInfo,
     ) -> quiche::Result<Option<u64>> {
-        let mut reply = [0; MIN_INITIAL_BYTES];
-        if datagram_bytes < MIN_INITIAL_BYTES {
-            return Ok(None);
-        }
-        let is_long = !matches!(header.ty, Type::Short | Type::VersionNegotiation);
-        if is_long && !quiche::version_is_supported(header.version) {
-            let length = quiche::negotiate_version(&header.scid, &header.dcid, &mut reply)?;
-            send(sockets, &reply[..length], info);
-            return Ok(None);
-        }
-        let is_beginning = header.ty == Type::Initial && header.dcid.len() >= MIN_INITIAL_ID_BYTES;
-        if !is_beginning || self.leaving {
-            return Ok(None);
-        }
-        if self.sessions.len() >= self.acceptance.max_connections {
-            self.service.metrics.refuse();
-            return Ok(None);
-        }
-        let token = header.token.as_deref().unwrap_or_default();
-        let mut id = transport::connection_id()?;
-        let mut original = None;
-        // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): who begins
-        // connections under other people's addresses cannot take it.
-        let is_filling = 2 * self.sessions.len() >= self.acceptance.max_connections;
-        if self.acceptance.always_retry || is_filling {
-            let tokens = &self.acceptance.tokens;
-            let now = SystemTime::now();
-            original = tokens.check(token, info.from, &header.dcid, now);
-            if original.is_none() {
-                let token = tokens.make(info.from, &header.dcid, &id, now)?;
-                let length = quiche::retry(
-                    &header.scid,
-                    &header.dcid,
-                    &id,
-                    &token,
-                    header.version,
-                    &mut reply,
-                )?;
-                send(sockets, &reply[..length], info);
+        let open = self.sessions.len();
+        let Accepted {
+            mut session,
+            controller,
+        } = match self.acceptance.accept(datagram_bytes, header, info, open)? {
+            Answer::Session(accepted) => *accepted,
+            Answer::Reply(datagram) => {
+                send(sockets, &datagram, info);
                 return Ok(None);
             }
-            // The id of the Retry stays, so that the client need not change it again.
-            id = header.dcid.clone().into_owned();
-        }
-        let mut chance = [0; 4];
-        boring::rand::rand_bytes(&mut chance).map_err(|_| quiche::Error::CryptoFail)?;
-        let facts = Facts {
-            client: info.from,
-            local: info.to,
-            chance: f64::from(u32::from_be_bytes(chance)) / f64::from(u32::MAX),
+            Answer::Full => {
+                self.service.metrics.refuse();
+                return Ok(None);
+            }
+            Answer::None => return Ok(None),
         };
-        let early = self
-            .acceptance
-            .chooser
-            .rules
-            .choose_before_handshake(&facts)
-            .cloned();
-        let config = &mut self.acceptance.config;
-        early
-            .as_ref()
-            .unwrap_or(self.acceptance.chooser.rules.otherwise())
-            .configure(config)?;
-        let mut connection = quiche::accept(&id, original.as_ref(), info.to, info.from, config)?;
         if let Some(keylog) = &self.service.keylog {
             match keylog.writer() {
-                Ok(writer) => connection.set_keylog(writer),
+                Ok(writer) => session.connection.set_keylog(writer),
                 Err(error) => tracing::warn!(%error, "no key log"),
             }
         }
-        let ids = vec![id, header.dcid.clone().into_owned()];
         let number = self.next;
         self.next += 1;
-        for id in &ids {
+        for id in &session.ids {
             self.ids.insert(id.clone(), number);
         }
-        let outbox = Outbox::new(self.acceptance.pacing);
-        let establish_until = Instant::now() + self.acceptance.handshake_timeout;
-        let session = Session::new(connection, facts, ids, outbox, establish_until);
         self.sessions.insert(number, session);
-        if let Some(controller) = early {
+        if let Some(controller) = controller {
             self.trace(number, &controller);
         }
         Ok(Some(number))
@@ -371,7 +257,7 @@ impl Sessions {
 
     /// Accepts no more, and lets clients know.
     pub(super) fn leave(&mut self) {
-        self.leaving = true;
+        self.acceptance.is_leaving = true;
         let now = Instant::now();
         for session in self.sessions.values_mut() {
             session.leave(now);

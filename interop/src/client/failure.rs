@@ -1,0 +1,40 @@
+//! Why the client ends without success.
+
+use std::time::Duration;
+
+/// Why the client cannot do all that was asked for.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// Some transfers failed; the report says why.
+    #[error("{0} of {1} transfers failed")]
+    Transfers(usize, usize),
+    /// A server cannot be reached, or ended the connection.
+    #[error("{0}")]
+    Connect(String),
+    /// The time is over.
+    #[error("not done after {} s", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// A server is not whom it should be.
+    #[error("{0}")]
+    Certificate(String),
+    /// A local file.
+    #[error("{0}")]
+    Local(String),
+    /// A signal.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// The exit status of a program.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Failure::Transfers(..) => 1,
+            Failure::Connect(_) => 3,
+            Failure::Timeout(_) => 4,
+            Failure::Certificate(_) => 5,
+            Failure::Local(_) => 6,
+            Failure::Interrupted => 7,
+        }
+    }
+}

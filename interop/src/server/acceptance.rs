@@ -1,0 +1,130 @@
+//! The answer to a datagram that belongs to no connection: a new one, a reply, or nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use quiche::{Config, Header, RecvInfo, Type};
+
+use crate::congestion_control::CongestionControl;
+use crate::outbox::{Outbox, Pacing};
+use crate::server::chooser::Chooser;
+use crate::server::retry::Tokens;
+use crate::server::rules::Facts;
+use crate::server::session::Session;
+use crate::transport;
+
+/// A client's first datagram is at least this long (RFC 9000 §14.1).
+const MIN_INITIAL_BYTES: usize = 1_200;
+
+/// A client's first destination connection id is at least this long (RFC 9000 §7.2).
+const MIN_INITIAL_ID_BYTES: usize = 8;
+
+/// How connections are accepted.
+pub(super) struct Acceptance {
+    pub(super) config: Config,
+    pub(super) chooser: Arc<Chooser>,
+    pub(super) pacing: Pacing,
+    pub(super) tokens: Tokens,
+    /// Whether every client proves its address, or those alone that come when it is getting full.
+    pub(super) always_retry: bool,
+    pub(super) max_connections: usize,
+    pub(super) handshake_timeout: Duration,
+    /// Whether the server is ending, and accepts no more.
+    pub(super) is_leaving: bool,
+}
+
+/// The answer to a datagram that belongs to no connection.
+pub(super) enum Answer {
+    /// It is ignored.
+    None,
+    /// It is ignored, since all room is taken.
+    Full,
+    /// This datagram, to where it came from.
+    Reply(Vec<u8>),
+    /// A new connection, which is to read it.
+    Session(Box<Accepted>),
+}
+
+/// A new connection.
+pub(super) struct Accepted {
+    pub(super) session: Session,
+    /// Its controller, if that is known before the handshake.
+    pub(super) controller: Option<CongestionControl>,
+}
+
+impl Acceptance {
+    /// Decides about a datagram, with so many connections open.
+    ///
+    /// # Errors
+    ///
+    /// quiche cannot make the reply or the connection, or there is no randomness.
+    pub(super) fn accept(
+        &mut self,
+        datagram_bytes: usize,
+        header: &Header<'_>,
+        info: RecvInfo,
+        open: usize,
+    ) -> quiche::Result<Answer> {
+        let mut reply = [0; MIN_INITIAL_BYTES];
+        if datagram_bytes < MIN_INITIAL_BYTES {
+            return Ok(Answer::None);
+        }
+        let is_long = !matches!(header.ty, Type::Short | Type::VersionNegotiation);
+        if is_long && !quiche::version_is_supported(header.version) {
+            let length = quiche::negotiate_version(&header.scid, &header.dcid, &mut reply)?;
+            return Ok(Answer::Reply(reply[..length].to_vec()));
+        }
+        let is_beginning = header.ty == Type::Initial && header.dcid.len() >= MIN_INITIAL_ID_BYTES;
+        if !is_beginning || self.is_leaving {
+            return Ok(Answer::None);
+        }
+        if open >= self.max_connections {
+            return Ok(Answer::Full);
+        }
+        let token = header.token.as_deref().unwrap_or_default();
+        let mut id = transport::connection_id()?;
+        let mut original = None;
+        // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): who begins
+        // connections under other people's addresses cannot take it.
+        let is_filling = 2 * open >= self.max_connections;
+        if self.always_retry || is_filling {
+            let now = SystemTime::now();
+            original = self.tokens.check(token, info.from, &header.dcid, now);
+            if original.is_none() {
+                let token = self.tokens.make(info.from, &header.dcid, &id, now)?;
+                let length = quiche::retry(
+                    &header.scid,
+                    &header.dcid,
+                    &id,
+                    &token,
+                    header.version,
+                    &mut reply,
+                )?;
+                return Ok(Answer::Reply(reply[..length].to_vec()));
+            }
+            // The id of the Retry stays, so that the client need not change it again.
+            id = header.dcid.clone().into_owned();
+        }
+        let mut chance = [0; 4];
+        boring::rand::rand_bytes(&mut chance).map_err(|_| quiche::Error::CryptoFail)?;
+        let facts = Facts {
+            client: info.from,
+            local: info.to,
+            chance: f64::from(u32::from_be_bytes(chance)) / f64::from(u32::MAX),
+        };
+        let controller = self.chooser.choose_before_handshake(&facts).cloned();
+        controller
+            .as_ref()
+            .unwrap_or(self.chooser.otherwise())
+            .configure(&mut self.config)?;
+        let connection =
+            quiche::accept(&id, original.as_ref(), info.to, info.from, &mut self.config)?;
+        let ids = vec![id, header.dcid.clone().into_owned()];
+        let outbox = Outbox::new(self.pacing);
+        let establish_until = Instant::now() + self.handshake_timeout;
+        Ok(Answer::Session(Box::new(Accepted {
+            session: Session::new(connection, facts, ids, outbox, establish_until),
+            controller,
+        })))
+    }
+}

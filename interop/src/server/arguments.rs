@@ -1,0 +1,111 @@
+//! The server's flags.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::arguments;
+use crate::congestion_control::CongestionControl;
+use crate::outbox::Pacing;
+use crate::trace;
+
+/// Serve files over HTTP/3 with a congestion controller of choice
+///
+/// Without a certificate, one for localhost is made and kept.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(
+    name = "gallop-server",
+    version,
+    after_help = "Example:\n  gallop-server --root public --cc gallop-vegas\n\n\
+        Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2 for a \
+        wrong flag."
+)]
+pub struct Arguments {
+    /// Address and port to listen on; can be given several times [default: port 4433 of all
+    /// addresses]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<SocketAddr>,
+
+    /// Folder whose files are served
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
+    pub root: PathBuf,
+
+    /// Congestion controller: vegas, gallop-vegas (with options, as in vegas:alpha=2,beta=4), reno,
+    /// cubic or bbr2
+    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    pub cc: CongestionControl,
+
+    /// Rules that give some connections another controller (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub cc_rules: Option<PathBuf>,
+
+    /// How release times of packets are kept
+    #[arg(long, value_enum, default_value_t)]
+    pub pacing: Pacing,
+
+    /// Send every packet by a system call of its own, for networks that do not take joined ones
+    /// (GSO)
+    #[arg(long)]
+    pub no_gso: bool,
+
+    /// Certificate chain (PEM)
+    #[arg(long, requires = "key", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+
+    /// The certificate's private key (PEM)
+    #[arg(long, requires = "cert", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+
+    /// Where a certificate is kept that is made for want of one [default: gallop/ in the user's
+    /// data folder]
+    #[arg(long, conflicts_with = "cert", value_name = "FOLDER")]
+    pub cert_dir: Option<PathBuf>,
+
+    /// Folder for uploads (POST, PUT); without, they are counted and dropped
+    #[arg(long, value_name = "FOLDER")]
+    pub upload_dir: Option<PathBuf>,
+
+    /// The largest upload, in bytes
+    #[arg(long, default_value_t = 1 << 30, value_name = "BYTES")]
+    pub upload_limit: u64,
+
+    /// Which traces are written.
+    #[command(flatten)]
+    pub traces: trace::Flags,
+
+    /// Append the TLS secrets of connections to this file, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub keylog: Option<PathBuf>,
+
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Connections that are open at most; more are not answered, and from half of it on clients have
+    /// to prove their address first (Retry)
+    #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
+    pub max_connections: usize,
+
+    /// Close a connection after so many seconds of silence
+    #[arg(long, default_value = "30", value_parser = arguments::seconds, value_name = "SECONDS")]
+    pub idle_timeout: Duration,
+
+    /// Close a connection whose handshake is not complete after so many seconds
+    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
+    pub handshake_timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) assumed: arguments::Assumed,
+
+    /// Finish responses for so many seconds when asked to end
+    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
+    pub shutdown_timeout: Duration,
+
+    /// Have all clients prove their address first (Retry)
+    #[arg(long)]
+    pub retry: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)] // clap shows the documentation of a flattened field.
+    pub log: arguments::Log,
+}

@@ -1,0 +1,221 @@
+//! Starting a server: everything that can fail before it serves.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use mio::{Interest, Poll, Token};
+
+use crate::outbox::Pacing;
+use crate::server::acceptance::Acceptance;
+use crate::server::arguments::Arguments;
+use crate::server::certificate::{self, Certificate, CertificateError};
+use crate::server::chooser::Chooser;
+use crate::server::files::Files;
+use crate::server::metrics::Metrics;
+use crate::server::retry::Tokens;
+use crate::server::rules::{Rules, RulesError};
+use crate::server::sessions::Sessions;
+use crate::server::upload::Uploads;
+use crate::server::{STOP, Server, Service, TIMER};
+use crate::socket::Socket;
+use crate::stop::Stop;
+use crate::timer::Timer;
+use crate::trace::{KeyLog, Traces};
+use crate::transport;
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} (UDP): {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The address for metrics cannot be listened on.
+    #[error("cannot serve metrics on {address} (TCP): {error}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file or folder that a flag names.
+    #[error("{flag} {path}: {error}")]
+    Path {
+        /// The flag.
+        flag: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// Departure times are wanted where there are none.
+    #[error("--pacing txtime: {0}")]
+    Departure(io::Error),
+    /// quiche's configuration.
+    #[error("quiche's configuration: {0}")]
+    Quiche(#[from] quiche::Error),
+    /// What the system must give to any server.
+    #[error("cannot wait for events: {0}")]
+    Poll(io::Error),
+}
+
+/// Where clients connect if no address is given.
+const DEFAULT_PORT: u16 = 4433;
+
+impl Server {
+    /// Prepares all that can fail, and listens.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] names the flag, file or address.
+    pub fn start(arguments: &Arguments) -> Result<Self, StartError> {
+        #[cfg(target_os = "linux")]
+        raise_file_limit();
+        let at = |flag, path: &PathBuf| {
+            let path = path.clone();
+            move |error| StartError::Path { flag, path, error }
+        };
+        let files = Files::new(&arguments.root).map_err(at("--root", &arguments.root))?;
+        let folder = arguments.upload_dir.as_ref();
+        let uploads = Uploads::new(folder.map(PathBuf::as_path), arguments.upload_limit)
+            .map_err(at("--upload-dir", folder.unwrap_or(&arguments.root)))?;
+        let flags = &arguments.traces;
+        let traces = match &flags.qlog_dir {
+            Some(path) => Some(Traces::new(path, flags).map_err(at("--qlog-dir", path))?),
+            None => None,
+        };
+        let keylog = match &arguments.keylog {
+            Some(path) => Some(KeyLog::open(path).map_err(at("--keylog", path))?),
+            None => None,
+        };
+        let rules = match &arguments.cc_rules {
+            Some(path) => Rules::read(path, arguments.cc.clone())?,
+            None => Rules::all(arguments.cc.clone()),
+        };
+        let certificate = certificate(arguments)?;
+        let mut tls = certificate.context()?;
+        let chooser = Chooser::new(rules);
+        chooser.attach(&mut tls);
+        let mut config = transport::config(
+            tls,
+            &[transport::H3, transport::HQ],
+            &arguments.cc,
+            arguments.pacing,
+            arguments.idle_timeout,
+        )?;
+        config.set_initial_rtt(arguments.assumed.initial_rtt);
+        if keylog.is_some() {
+            config.log_keys();
+        }
+        let poll = Poll::new().map_err(StartError::Poll)?;
+        let timer = Timer::new(poll.registry(), TIMER).map_err(StartError::Poll)?;
+        let stop = Stop::new(poll.registry(), STOP).map_err(StartError::Poll)?;
+        let mut sockets = listen(&arguments.listen)?;
+        for (index, socket) in sockets.iter_mut().enumerate() {
+            if arguments.no_gso {
+                socket.disable_segmentation_offload();
+            }
+            if arguments.pacing == Pacing::Txtime {
+                socket
+                    .enable_departure_times()
+                    .map_err(StartError::Departure)?;
+            }
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry()
+                .register(socket, Token(index), interest)
+                .map_err(StartError::Poll)?;
+        }
+        let metrics = Metrics::default();
+        let metrics_address = match arguments.metrics {
+            Some(address) => Some(
+                metrics
+                    .serve(address)
+                    .map_err(|error| StartError::Metrics { address, error })?,
+            ),
+            None => None,
+        };
+        let acceptance = Acceptance {
+            config,
+            chooser,
+            pacing: arguments.pacing,
+            tokens: Tokens::new()?,
+            always_retry: arguments.retry,
+            max_connections: arguments.max_connections,
+            handshake_timeout: arguments.handshake_timeout,
+            is_leaving: false,
+        };
+        let service = Service {
+            files,
+            uploads,
+            traces,
+            keylog,
+            metrics,
+        };
+        Ok(Server {
+            poll,
+            timer,
+            stop,
+            sockets,
+            sessions: Sessions::new(acceptance, service),
+            shutdown_timeout: arguments.shutdown_timeout,
+            certificate,
+            metrics_address,
+        })
+    }
+}
+
+/// Takes as many open files as the system permits: every response has one, and every trace.
+#[cfg(target_os = "linux")]
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays");
+    }
+}
+
+fn certificate(arguments: &Arguments) -> Result<Certificate, CertificateError> {
+    if let (Some(chain), Some(key)) = (&arguments.cert, &arguments.key) {
+        return Ok(Certificate {
+            chain: chain.clone(),
+            key: key.clone(),
+        });
+    }
+    let folder = match &arguments.cert_dir {
+        Some(folder) => folder.clone(),
+        None => certificate::default_folder()?,
+    };
+    Certificate::self_signed(&folder)
+}
+
+fn listen(addresses: &[SocketAddr]) -> Result<Vec<Socket>, StartError> {
+    let bind =
+        |address| Socket::bind(address).map_err(|error| StartError::Listen { address, error });
+    if !addresses.is_empty() {
+        return addresses.iter().copied().map(bind).collect();
+    }
+    let any = |ip| SocketAddr::new(ip, DEFAULT_PORT);
+    let mut sockets = vec![bind(any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))?];
+    match bind(any(IpAddr::V6(Ipv6Addr::UNSPECIFIED))) {
+        Ok(socket) => sockets.push(socket),
+        Err(StartError::Listen { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
+            let address = any(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+            return Err(StartError::Listen { address, error });
+        }
+        // A machine without IPv6.
+        Err(error) => tracing::warn!(%error, "IPv4 only"),
+    }
+    Ok(sockets)
+}

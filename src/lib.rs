@@ -2,8 +2,8 @@
 //!
 //! Both watch the RTT and keep a few datagrams queued in the network, instead of filling the queue
 //! until packets are lost. Gallop-Vegas finds the available window of a large path several times
-//! faster, without bursts. The controllers know no QUIC stack; the feature `quiche` (on by default)
-//! plugs them into quiche:
+//! faster, without bursts. The controllers know no QUIC stack, and no feature is on by default; the
+//! feature `quiche` plugs them into quiche:
 //!
 #![cfg_attr(feature = "quiche", doc = "```")]
 #![cfg_attr(not(feature = "quiche"), doc = "```ignore")]

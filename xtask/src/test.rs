@@ -44,7 +44,6 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "--release",
             "--package",
             "gallop",
-            "--no-default-features",
         ]))
     })?;
     check("lints", || {

@@ -220,7 +220,7 @@ def write_comparison(directory: Path, **changes: Any) -> Path:
                 "low": 0.5,
                 "high": 0.6,
                 "unit": "s",
-                "source": "003 Figure 4",
+                "source": "Ho et al. 2006, Figure 4",
                 "note": None,
             },
             {
@@ -232,7 +232,7 @@ def write_comparison(directory: Path, **changes: Any) -> Path:
                 "low": None,
                 "high": 0,
                 "unit": "packets",
-                "source": "003",
+                "source": "Ho et al. 2006",
                 "note": "It does lose & says so",
             },
         ],

@@ -87,7 +87,7 @@ class Lab:
         return {
             "name": self.name,
             "title": f"Title of <{self.name}>",
-            "source": "001 §3",
+            "source": "Zhang and Bian 2002 §3",
             "about": "What is shown.",
             "command": f"cargo xtask papers {self.name}",
             "packet-bytes": 1313,
@@ -120,7 +120,7 @@ def claim(name: str, metric: str, subject: str, where: Mapping[str, Any], **more
         "low": 0.9,
         "high": 1.1,
         "unit": "packets",
-        "source": "001, Table 3",
+        "source": "Zhang and Bian 2002, Table 3",
         "robust": True,
         "value": {"metric": metric, "subject": subject, "where": dict(where)},
         **more,
@@ -132,7 +132,7 @@ X = {"1ms": 1.0, "13ms": 13.0, "22ms": 22.0}
 
 def fairness(seeds: int = 3) -> Lab:
     """Two flows of 2x and x packets, over x; Vegas loses none, Reno 7, and seeds differ by 1."""
-    lab = Lab("001-fairness", {"x": list(X), "run": ["vegas", "reno"]}, seeds)
+    lab = Lab("ns2/fairness", {"x": list(X), "run": ["vegas", "reno"]}, seeds)
 
     def controller(axes: Axes) -> str:
         return "vegas:alpha=1" if axes["run"] == "vegas" else "reno"
@@ -184,15 +184,15 @@ def fairness(seeds: int = 3) -> Lab:
             }
         ],
         "claims": [
-            claim("001/lost", "lost_packets", "run", {"run": "vegas"}, low=0.0, high=0.0, paper=0),
+            claim("ns2/lost", "lost_packets", "run", {"run": "vegas"}, low=0.0, high=0.0, paper=0),
             claim(
-                "001/ratio",
+                "ns2/ratio",
                 "received_packets",
                 "flow/short",
                 {"x": "22ms"},
                 **{"ratio-to": {"subject": "flow/long"}, "low": 1.9, "high": 2.1, "note": "Flat."},
             ),
-            claim("001/no", "lost_packets", "run", {"run": "reno"}, low=0.0, high=1.0),
+            claim("ns2/no", "lost_packets", "run", {"run": "reno"}, low=0.0, high=1.0),
         ],
     }
     return lab

@@ -71,9 +71,9 @@ def statuses(out: Outcome) -> dict[str, str]:
 def test_claims_are_judged(tmp_path: Path) -> None:
     out = outcome(tmp_path, fairness())
     assert statuses(out) == {
-        "001/lost": "reproduced",
-        "001/ratio": "reproduced",
-        "001/no": "not reproduced",
+        "ns2/lost": "reproduced",
+        "ns2/ratio": "reproduced",
+        "ns2/no": "not reproduced",
     }
     lost, ratio, _ = out.verdicts
     assert lost.measured == Interval(0.0, 0.0, 0.0)
@@ -94,7 +94,7 @@ def test_claims_are_judged(tmp_path: Path) -> None:
 def test_points_that_are_left_over(tmp_path: Path, across: Any, value: float) -> None:
     lab = fairness()
     lab.content["claims"] = [
-        claim("001/across", "received_packets", "flow/long", {"run": "vegas"}, across=across)
+        claim("ns2/across", "received_packets", "flow/long", {"run": "vegas"}, across=across)
     ]
     (verdict,) = outcome(tmp_path, lab).verdicts
     assert isinstance(verdict.measured, Interval)
@@ -106,10 +106,10 @@ def test_points_that_are_left_over(tmp_path: Path, across: Any, value: float) ->
 
 def test_a_ratio_to_another_controller(tmp_path: Path) -> None:
     lab = fairness()
-    own = claim("001/both", "throughput_pps", "flow/long", {"run": "vegas", "x": ["1ms", "13ms"]})
+    own = claim("ns2/both", "throughput_pps", "flow/long", {"run": "vegas", "x": ["1ms", "13ms"]})
     lab.content["claims"] = [
         own | {"ratio-to": {"where": {"run": "reno"}}},
-        own | {"id": "001/zero", "ratio-to": {"metric": "lost_packets", "subject": "run"}},
+        own | {"id": "ns2/zero", "ratio-to": {"metric": "lost_packets", "subject": "run"}},
     ]
     one, zero = outcome(tmp_path, lab).verdicts
     assert isinstance(one.measured, Interval)
@@ -118,7 +118,7 @@ def test_a_ratio_to_another_controller(tmp_path: Path) -> None:
 
 
 def test_members_of_a_flow_count_as_their_mean(tmp_path: Path) -> None:
-    lab = Lab("000-many", {"run": ["vegas"]}, seeds=1)
+    lab = Lab("vegas/many", {"run": ["vegas"]}, seeds=1)
     for index, value in enumerate([1.0, 2.0, 6.0]):
         lab.row(0, 1, "flow/f", "m", value, index=index)
     measured = read_measured(read_experiment(lab.save(tmp_path)))
@@ -131,11 +131,11 @@ def test_a_run_that_is_missing_is_no_number(tmp_path: Path) -> None:
     lab.fail(0, 2, "flow `long` made no progress for 60 s")
     lab.rows = [row for row in lab.rows if row["point"] not in (4, 5)]
     lab.content["claims"] = [
-        claim("001/failed", "received_packets", "flow/long", {"x": "1ms", "run": "vegas"}),
-        claim("001/some", "received_packets", "flow/long", {"run": "vegas"}),
-        claim("001/never", "sometimes_s", "flow/long", {"x": "13ms", "run": "vegas"}),
-        claim("001/other", "no_such", "flow/long", {"x": "13ms", "run": "reno"}),
-        claim("001/later", "received_packets", "flow/long", {"x": "22ms", "run": "reno"}),
+        claim("ns2/failed", "received_packets", "flow/long", {"x": "1ms", "run": "vegas"}),
+        claim("ns2/some", "received_packets", "flow/long", {"run": "vegas"}),
+        claim("ns2/never", "sometimes_s", "flow/long", {"x": "13ms", "run": "vegas"}),
+        claim("ns2/other", "no_such", "flow/long", {"x": "13ms", "run": "reno"}),
+        claim("ns2/later", "received_packets", "flow/long", {"x": "22ms", "run": "reno"}),
     ]
     out = outcome(tmp_path, lab)
     assert set(statuses(out).values()) == {"not measured", "not run"}
@@ -151,11 +151,11 @@ def test_a_run_that_is_missing_is_no_number(tmp_path: Path) -> None:
 
 def test_the_json(tmp_path: Path) -> None:
     out = json.loads(papers_json([outcome(tmp_path, fairness())]))
-    ratio = next(claim for claim in out["claims"] if claim["id"] == "001/ratio")
+    ratio = next(claim for claim in out["claims"] if claim["id"] == "ns2/ratio")
     assert ratio == {
-        "id": "001/ratio",
-        "experiment": "001-fairness",
-        "title": "Claim 001/ratio",
+        "id": "ns2/ratio",
+        "experiment": "ns2/fairness",
+        "title": "Claim ns2/ratio",
         "paper": 1.0,
         "measured": 2.0,
         "low": 2.0,
@@ -165,17 +165,17 @@ def test_the_json(tmp_path: Path) -> None:
         "status": "reproduced",
         "reproduced": True,
         "robust": True,
-        "source": "001, Table 3",
+        "source": "Zhang and Bian 2002, Table 3",
         "note": "Flat.",
     }
     (experiment,) = out["experiments"]
-    assert (experiment["name"], experiment["points"], experiment["seeds"]) == ("001-fairness", 6, 3)
+    assert (experiment["name"], experiment["points"], experiment["seeds"]) == ("ns2/fairness", 6, 3)
     assert (experiment["claims"], experiment["reproduced"], experiment["failed"]) == (3, 2, [])
 
 
 def test_a_tolerance_is_relative_to_the_paper(tmp_path: Path) -> None:
     lab = fairness()
-    own = claim("001/t", "lost_packets", "run", {}, paper=4.0, tolerance=0.25)
+    own = claim("ns2/t", "lost_packets", "run", {}, paper=4.0, tolerance=0.25)
     del own["low"], own["high"]
     lab.content["claims"] = [own]
     (verdict,) = outcome(tmp_path, lab).verdicts
@@ -212,12 +212,30 @@ def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], message
 
 def test_some_experiments_by_name(tmp_path: Path) -> None:
     other = fairness()
-    other.name = "001-other"
+    other.name = "ns2/other"
     both(tmp_path, [fairness(), other])
-    (out,) = read_outcomes(tmp_path, ["001-other"])
-    assert out.measured.experiment.name == "001-other"
-    with pytest.raises(LayoutError, match=r"001-none/experiment\.json: no such file"):
-        read_outcomes(tmp_path, ["001-none"])
+    (out,) = read_outcomes(tmp_path, ["ns2/other"])
+    assert out.measured.experiment.name == "ns2/other"
+    with pytest.raises(LayoutError, match=r"ns2/none/experiment\.json: no such file"):
+        read_outcomes(tmp_path, ["ns2/none"])
+
+
+def test_experiments_come_in_the_order_of_papers(tmp_path: Path) -> None:
+    names = ["vegas/x", "ns2/x", "ns2/y", "linux/x", "gallop/x", "streaming/x", "mine"]
+    for name in names:
+        lab = fairness()
+        lab.name = name
+        lab.content["claims"] = []
+        lab.save(tmp_path)
+    experiments = [out.measured.experiment for out in read_outcomes(tmp_path)]
+    assert [experiment.name for experiment in experiments] == names
+
+
+def test_a_name_outside_the_directory_is_refused(tmp_path: Path) -> None:
+    lab = fairness()
+    lab.content["name"] = "ns2/../fairness"
+    with pytest.raises(LayoutError, match="name must be plain names joined by /"):
+        outcome(tmp_path, lab)
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
@@ -238,8 +256,8 @@ def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
 
 def test_names_of_claims_are_theirs_alone(tmp_path: Path) -> None:
     other = fairness()
-    other.name = "001-other"
-    with pytest.raises(LayoutError, match="claim '001/lost' is in 001-fairness and in 001-other"):
+    other.name = "ns2/other"
+    with pytest.raises(LayoutError, match="claim 'ns2/lost' is in ns2/fairness and in ns2/other"):
         read_outcomes(both(tmp_path, [fairness(), other]))
 
 

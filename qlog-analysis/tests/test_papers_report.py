@@ -23,7 +23,7 @@ from qlog_analysis.reports import papers as report
 
 def buffers() -> Lab:
     """A sweep with plots of both kinds, a failed run, and a claim without a number."""
-    lab = Lab("003-buffers", {"buffer": ["4p", "10p", "50p"], "run": ["vegas", "cubic-rfc9438"]})
+    lab = Lab("gallop/buffers", {"buffer": ["4p", "10p", "50p"], "run": ["vegas", "cubic-rfc9438"]})
     lab.measure(
         "flow/f",
         "throughput_bps",
@@ -62,7 +62,7 @@ def buffers() -> Lab:
                 "columns": "run",
             }
         ],
-        "claims": [claim("003/none", "throughput_bps", "flow/f", {"buffer": "4p"})],
+        "claims": [claim("gallop/none", "throughput_bps", "flow/f", {"buffer": "4p"})],
     }
     return lab
 
@@ -70,7 +70,7 @@ def buffers() -> Lab:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = both(tmp_path_factory.mktemp("papers"), [fairness(), buffers()])
-    steady_trace().save(directory / "003-buffers" / "traces" / "4-f-0.sqlog")
+    steady_trace().save(directory / "gallop/buffers" / "traces" / "4-f-0.sqlog")
     assert main(["papers", str(directory), "--json", str(directory / "copy.json")]) == 0
     return directory
 
@@ -104,11 +104,12 @@ def test_the_page_says_it_all(reported: Path) -> None:
     out = text(reported)
     for part in (
         "2 of 4 robust claims reproduced",
-        "Title of <001-fairness>",
-        "Claim 001/no: 7 ± 0 packets where 0 to 1 is allowed (001, Table 3).",
-        "Claim 003/none: not measured (001, Table 3). No number: 1 of 3 runs failed: flow `f` made",
+        "Title of <ns2/fairness>",
+        "Claim ns2/no: 7 ± 0 packets where 0 to 1 is allowed (Zhang and Bian 2002, Table 3).",
+        "Claim gallop/none: not measured (Zhang and Bian 2002, Table 3). No number: 1 of 3 runs "
+        "failed: flow `f` made",
         "The run at buffer = 4p, run = cubic-rfc9438, seed 2, failed: flow `f` made no progress",
-        "1 run failed, in 003-buffers: what rests on them has no number.",
+        "1 run failed, in gallop/buffers: what rests on them has no number.",
         BUILT_IN["reno"],
         "Received of short over that of long. Means over 3 seeds, ± 95 % interval.",
         "Not drawn: no trace was kept",
@@ -161,7 +162,7 @@ def test_the_best_is_found_by_column_too(tmp_path: Path) -> None:
 
 
 def test_what_the_intervals_do_not_set_apart_is_best_too(tmp_path: Path) -> None:
-    lab = Lab("001-close", {"run": ["a", "b", "c"]})
+    lab = Lab("ns2/close", {"run": ["a", "b", "c"]})
     value = {"a": 10.0, "b": 9.5, "c": 1.0}
     lab.measure("run", "jain", lambda axes, seed: value[axes["run"]] + seed)
     lab.measure("run", "utilisation", lambda axes, seed: value[axes["run"]] / 1e6 + seed)
@@ -192,7 +193,7 @@ def test_what_the_intervals_do_not_set_apart_is_best_too(tmp_path: Path) -> None
     ],
 )
 def test_axes_have_units(tmp_path: Path, values: list[str], label: str) -> None:
-    lab = Lab("001-axis", {"x": values, "run": ["a"]})
+    lab = Lab("ns2/axis", {"x": values, "run": ["a"]})
     lab.measure("run", "jain", lambda _, seed: float(seed))
     plot = {"title": "P", "kind": "axis", "metric": "jain", "subject": "run", "x": "x"}
     lab.content["plots"] = [plot]
@@ -228,7 +229,7 @@ def test_points_that_were_not_asked_for_are_left_out(tmp_path: Path) -> None:
     ]
     assert report.summary([outcome]).splitlines() == [
         "1 of 2 robust claims are reproduced, and of all 2 claims 1.",
-        "  not reproduced: 001/no (Claim 001/no)",
+        "  not reproduced: ns2/no (Claim ns2/no)",
         "1 more claims are about points that were not run, and are not counted.",
     ]
 

@@ -99,7 +99,7 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// A name for the claim, such as "003/fig4/gallop-slow-start-exit".
+    /// A name for the claim, such as "gallop/figure-4/gallop-slow-start-exit".
     pub id: String,
     /// The run it is about: group and run, with a slash between.
     pub run: String,

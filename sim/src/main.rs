@@ -14,18 +14,18 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
-  gallop-sim run compare-003-fig4/comparison.json
+  gallop-sim run figure-4/comparison.json
 
 reads what to run from comparison.json and writes, for every run,
-  compare-003-fig4/runs/<group>/<run>/run.json               counters of the run
-  compare-003-fig4/runs/<group>/<run>/queue.csv              the bottleneck's queue every 10 ms
-  compare-003-fig4/runs/<group>/<run>/flow-0.server.sqlog    the sender's qlog";
+  figure-4/runs/<group>/<run>/run.json               counters of the run
+  figure-4/runs/<group>/<run>/queue.csv              the bottleneck's queue every 10 ms
+  figure-4/runs/<group>/<run>/flow-0.server.sqlog    the sender's qlog";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
-  gallop-sim sweep experiments/001-rtt-fairness.toml
-  gallop-sim sweep experiments/*.toml --fast --out /tmp/fast
-  gallop-sim sweep experiments/*.toml --shard 2/3 --out part2     on the second of three machines
+  gallop-sim sweep experiments/ns2/rtt-fairness.toml
+  gallop-sim sweep experiments/gallop/*.toml --fast --out /tmp/fast
+  gallop-sim sweep experiments/*/*.toml --shard 2/3 --out part2     on the second of three machines
 
 writes, for every experiment,
   DIR/NAME/results.parquet    what was measured, one value a row
@@ -45,7 +45,7 @@ and that nothing is left of flows that have gone.";
 
 const CHECK_EXAMPLE: &str = "\
 Example:
-  gallop-sim check experiments/*.toml
+  gallop-sim check experiments/*/*.toml
 
 names every file, line and column where something is wrong, and what would be right.";
 

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 fn valid() -> Value {
     json!({
         "title": "Figure 4",
-        "command": "cargo xtask compare --preset 003-fig4",
+        "command": "cargo xtask compare --preset gallop/figure-4",
         "groups": [{
             "id": "paper",
-            "title": "As in 003 Figure 4",
+            "title": "As in Ho et al. 2006, Figure 4",
             "scenario": {
                 "rate_bps": 68_900_000.0, "rtt_s": 0.1, "buffer": {"packets": 100},
                 "datagram_bytes": 1350, "initial_window_packets": 2, "ack_every": 1,
@@ -23,9 +23,9 @@ fn valid() -> Value {
             ]
         }],
         "claims": [{
-            "id": "003/fig4/exit", "run": "paper/gallop-vegas", "metric": "slow_start_exit_s",
+            "id": "gallop/figure-4/exit", "run": "paper/gallop-vegas", "metric": "slow_start_exit_s",
             "title": "Gallop-Vegas leaves slow start", "paper": 11.4, "low": 10.83, "high": null,
-            "unit": "s", "source": "003 §V.B, Figure 4", "note": null
+            "unit": "s", "source": "Ho et al. 2006 §V.B, Figure 4", "note": null
         }]
     })
 }

@@ -1,4 +1,5 @@
-//! Vegas and Gallop-Vegas over real quiche connections: what 003 reports, and release times.
+//! Vegas and Gallop-Vegas over real quiche connections: what Ho et al. 2006 reports, and release
+//! times.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,7 +24,8 @@ const DATAGRAM_BYTES: usize = 1350;
 struct Seen {
     /// When slow start ended, and the window then.
     slow_start_exit: Option<(f64, usize)>,
-    /// When the window first was the bandwidth-delay product of 003's path and one more.
+    /// When the window first was the bandwidth-delay product of the path of Ho et al. 2006 and one
+    /// more.
     available_window_reached: Option<f64>,
     /// The window at the end.
     window_packets: usize,
@@ -37,7 +39,7 @@ struct Seen {
     metrics: BTreeMap<&'static str, f64>,
 }
 
-/// The path of 003 §V.B in packets: 6250 per second, 100 ms there and back.
+/// The path of Ho et al. 2006 §V.B in packets: 6250 per second, 100 ms there and back.
 fn figure_4(buffer: &str) -> Dumbbell {
     let wire_bits = (DATAGRAM_BYTES as u64 + 28) * 8;
     let rate: Rate = format!("{}bit", 6250 * wire_bits).parse().expect("a rate");
@@ -50,7 +52,7 @@ fn figure_4(buffer: &str) -> Dumbbell {
     dumbbell
 }
 
-/// A flow as 003 has it: an initial window of two, one ACK per packet.
+/// A flow as Ho et al. 2006 has it: an initial window of two, one ACK per packet.
 fn paper(controller: &str) -> Flow {
     Flow {
         initial_window_packets: 2,
@@ -309,8 +311,9 @@ fn time_to_detect(bytes: u64) -> Duration {
 #[test]
 fn a_loss_is_found_as_early_as_vegas_would() {
     let rtt = Duration::from_millis(100);
-    // 000 §3.2: on the first duplicate ACK Vegas retransmits what is older than its fine-grained
-    // timeout, srtt + 4·rttvar; RFC 9002 §6.1.2 waits for 9/8 of an RTT, with a timer of its own.
+    // Brakmo et al. 1994 §3.2: on the first duplicate ACK Vegas retransmits what is older than its
+    // fine-grained timeout, srtt + 4·rttvar; RFC 9002 §6.1.2 waits for 9/8 of an RTT, with a timer
+    // of its own.
     let one_packet_later = time_to_detect(2_600);
     assert!(
         one_packet_later <= rtt * 9 / 8 + Duration::from_millis(2),

@@ -1,8 +1,10 @@
 //! The format of experiment files: what is read, and what is refused in which
 //! words.
 
-use gallop_sim::experiment::Experiment;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+use gallop_sim::experiment::{Experiment, Library};
 
 const SOUND: &str = include_str!("experiments/fairness.toml");
 
@@ -229,21 +231,95 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
     }
 }
 
+fn library() -> Library {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
+    Library::open(&folder).expect("a folder of experiments")
+}
+
 #[test]
 fn every_experiment_is_sound() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
+    let experiments = library().experiments().expect("readable folders");
     let mut errors = String::new();
-    let mut files = 0;
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|end| end == "toml") {
-            files += 1;
-            let error = Experiment::read(&path).err();
-            errors.extend(error.map(|error| format!("{error}\n")));
+    for (name, path) in &experiments {
+        match Experiment::read(path) {
+            Ok(experiment) => assert_eq!(experiment.name, *name),
+            Err(error) => errors += &format!("{error}\n"),
         }
     }
     assert!(errors.is_empty(), "{errors}");
-    assert!(files > 0);
+    assert!(experiments.len() > 30, "{}", experiments.len());
+}
+
+#[test]
+fn experiments_are_found_by_present_and_earlier_names() {
+    let library = library();
+    let found = library.find("gallop/figure-4").expect("an experiment");
+    assert!(found.ends_with("experiments/gallop/figure-4.toml"));
+    assert_eq!(library.find("003-fig4").expect("an alias"), found);
+    let error = library.find("gallop/figure-44").expect_err("no experiment");
+    let error = error.to_string();
+    let expected = "unknown experiment `gallop/figure-44`: did you mean `gallop/figure-4`? there are default, ";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(!error.contains("aliases"), "{error}");
+}
+
+#[test]
+fn every_earlier_name_leads_to_a_present_one() {
+    let library = library();
+    let text = include_str!("../../experiments/aliases.toml");
+    let aliases: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(text).expect("TOML");
+    for (before, now) in &aliases["experiments"] {
+        assert_eq!(library.present_name(before), now);
+        library.find(before).expect(before);
+    }
+    let files = library.experiments().expect("readable folders");
+    let experiments = files
+        .values()
+        .map(|file| Experiment::read(file).expect("an experiment"));
+    let claims: Vec<String> = experiments
+        .flat_map(|experiment| experiment.claims)
+        .map(|claim| claim.id)
+        .collect();
+    let before: BTreeSet<String> = claims
+        .iter()
+        .filter_map(|id| library.earlier_claim(id))
+        .collect();
+    for prefix in aliases["claims"].keys() {
+        let start = format!("{prefix}/");
+        assert!(before.iter().any(|id| id.starts_with(&start)), "{prefix}");
+    }
+    let exit = "gallop/figure-4/gallop-slow-start-exit";
+    assert!(claims.iter().any(|id| id == exit));
+    assert_eq!(
+        library.earlier_claim(exit).as_deref(),
+        Some("003/fig4/gallop-slow-start-exit")
+    );
+    assert_eq!(library.earlier_claim("gallop/figure-40/x"), None);
+}
+
+#[test]
+fn an_experiment_elsewhere_has_the_name_of_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, SOUND).expect("a written file");
+    assert_eq!(Experiment::read(&file).expect("an experiment").name, "own");
+
+    std::fs::write(folder.path().join("aliases.toml"), "").expect("a written file");
+    let inner = folder.path().join("a paper");
+    std::fs::create_dir(&inner).expect("a folder");
+    std::fs::copy(&file, inner.join("own.toml")).expect("a copied file");
+    let error = Experiment::read(&inner.join("own.toml")).expect_err("a space in a name");
+    assert!(error.to_string().contains("a paper/own.toml: "), "{error}");
+}
+
+#[test]
+fn a_folder_without_aliases_is_no_library() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = Library::open(folder.path()).expect_err("no aliases");
+    assert!(error.to_string().contains("aliases.toml: "), "{error}");
+    std::fs::write(folder.path().join("aliases.toml"), "[experiment]\n").expect("a written file");
+    let error = Library::open(folder.path()).expect_err("an unknown key");
+    assert!(error.to_string().contains("experiment"), "{error}");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use gallop_sim::experiment::{Experiment, ExperimentError};
 /// Files that are sound, of every kind of table.
 const SOUND: [&str; 4] = [
     include_str!("experiments/fairness.toml"),
-    include_str!("../../experiments/003-fig8.toml"),
-    include_str!("../../experiments/004-fig6.toml"),
-    include_str!("../../experiments/000-tcplib.toml"),
+    include_str!("../../experiments/gallop/figure-8.toml"),
+    include_str!("../../experiments/streaming/figure-6.toml"),
+    include_str!("../../experiments/vegas/tcplib.toml"),
 ];
 
 /// What is typed in place of something else.

@@ -4,6 +4,7 @@
 //! After a change that is meant:
 //! `UPDATE_SNAPSHOT=1 cargo test --release -p gallop-sim --test snapshot`
 
+use gallop_sim::experiment::Library;
 use gallop_sim::lab::{self, Options, Shard, Sweep};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -31,14 +32,11 @@ const METRICS: [&str; 10] = [
 ];
 
 /// The first and the last point of every fast subset, under one seed.
-fn sweep(out: &Path) -> Vec<PathBuf> {
+fn sweep(out: &Path) -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
-    let entries = fs::read_dir(folder).expect("a folder");
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
-    files.sort();
+    let library = Library::open(&folder).expect("a folder of experiments");
+    let files = library.experiments().expect("readable folders");
+    let files: Vec<PathBuf> = files.into_values().collect();
     let mut experiments = lab::read(&files).expect("experiments");
     experiments.retain(|experiment| experiment.has_fast());
     let ends = experiments.into_iter().map(|experiment| {
@@ -64,12 +62,12 @@ fn sweep(out: &Path) -> Vec<PathBuf> {
     }
     outcomes
         .into_iter()
-        .map(|outcome| outcome.directory)
+        .map(|outcome| (outcome.experiment, outcome.directory))
         .collect()
 }
 
 /// A line for every subject of every run.
-fn lines(directory: &Path) -> String {
+fn lines(name: &str, directory: &Path) -> String {
     let file = File::open(directory.join("results.parquet")).expect("a table");
     let reader = SerializedFileReader::new(file).expect("Parquet");
     let mut subjects: BTreeMap<(i64, String, i64), (String, String)> = BTreeMap::new();
@@ -99,7 +97,6 @@ fn lines(directory: &Path) -> String {
             write!(values, " {metric} {value:.0}").expect("a text");
         }
     }
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let lines = subjects
         .into_iter()
         .map(|((point, subject, index), (run, values))| {
@@ -113,7 +110,7 @@ fn experiments_come_to_what_they_came_to_before() {
     let out = tempfile::tempdir().expect("a folder");
     let now: String = sweep(out.path())
         .iter()
-        .map(|directory| lines(directory))
+        .map(|(name, directory)| lines(name, directory))
         .collect();
     if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
         fs::write(SNAPSHOT, now).expect("a written snapshot");

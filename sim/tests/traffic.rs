@@ -310,7 +310,7 @@ fn traffic_of_many_connections_starts_at_the_rate_it_should() {
     });
 }
 
-/// 003 §V.B: the metrics without a qlog are those that the analysis of a qlog
+/// Ho et al. 2006 §V.B: the metrics without a qlog are those that the analysis of a qlog
 /// gives (docs/results.md).
 #[test]
 fn gallop_vegas_settles_as_in_its_trace() {

@@ -27,10 +27,10 @@ use crate::{process, setup};
 #[command(after_help = "\
 Examples:
   cargo xtask compare
-  cargo xtask compare --preset 003-fig4
+  cargo xtask compare --preset gallop/figure-4
   cargo xtask compare --cc gallop-vegas:alpha=1,beta=3 --cc cubic --rate 20mbit --rtt 40ms")]
 pub struct Arguments {
-    /// A setting in experiments/, for example 003-fig4 or 003-fig6
+    /// A setting in experiments/, for example gallop/figure-4 or gallop/figure-6
     #[arg(long, value_name = "NAME", default_value = experiment::DEFAULT)]
     preset: String,
     /// A controller: vegas, gallop-vegas (with options after a colon); reno, cubic or bbr2 as quiche
@@ -81,7 +81,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root()?;
     let target = crate::target(&root);
-    let comparison = plan(&root, arguments)?;
+    let preset = Preset::read(&root, &arguments.preset)?;
+    let comparison = plan(&root, &preset, arguments)?;
     comparison.validate().map_err(named_by_flag)?;
     if let Some(json) = &arguments.json {
         job::check_json(json)?;
@@ -90,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let out = arguments
         .out
         .clone()
-        .unwrap_or_else(|| target.join("compare").join(&arguments.preset));
+        .unwrap_or_else(|| target.join("compare").join(&preset.name));
     prepare(&out)?;
     let plan = out.join(comparison::FILE_NAME);
     comparison.write(&plan)?;
@@ -130,9 +131,8 @@ fn named_by_flag(invalid: Invalid) -> anyhow::Error {
 }
 
 /// What to run, as the preset and the flags have it.
-fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
+fn plan(root: &Path, preset: &Preset, arguments: &Arguments) -> Result<Comparison> {
     let default = Preset::read(root, experiment::DEFAULT)?;
-    let preset = Preset::read(root, &arguments.preset)?;
     let mut setting = preset.setting.clone();
     if let Some(rate) = arguments.rate {
         setting.rate = LinkRate::Bits(rate);
@@ -158,7 +158,7 @@ fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
         id: "main".into(),
         title: preset.title.clone(),
         scenario: setting.scenario()?,
-        runs: with_options(&chosen(&preset.runs), &preset)?,
+        runs: with_options(&chosen(&preset.runs), preset)?,
     };
     // A run with other options has another name, so the paper's claims do not apply to it.
     let claims = if changes_path(arguments) {
@@ -167,7 +167,7 @@ fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
         preset.claims(&main.id, &chosen(&preset.runs))
     };
     let mut groups = vec![main];
-    if arguments.preset != experiment::DEFAULT {
+    if preset.name != experiment::DEFAULT {
         let mut today = setting;
         today.datagram = default.setting.datagram;
         today.initial_window = default.setting.initial_window;
@@ -180,7 +180,7 @@ fn plan(root: &Path, arguments: &Arguments) -> Result<Comparison> {
         });
     }
     Ok(Comparison {
-        title: preset.title,
+        title: preset.title.clone(),
         command: command()?,
         groups,
         claims,
@@ -307,7 +307,9 @@ mod tests {
 
     fn planned(line: &str) -> Result<Comparison> {
         let words = std::iter::once("compare").chain(line.split_whitespace());
-        plan(&crate::root()?, &Line::try_parse_from(words)?.arguments)
+        let root = crate::root()?;
+        let arguments = Line::try_parse_from(words)?.arguments;
+        plan(&root, &Preset::read(&root, &arguments.preset)?, &arguments)
     }
 
     fn controllers(group: &Group) -> Vec<&str> {
@@ -338,28 +340,36 @@ mod tests {
     fn every_preset_is_sound() {
         let root = crate::root().unwrap();
         let presets = experiment::presets(&root).unwrap();
-        for name in ["003-fig4", "003-fig6", "default"] {
+        for name in ["gallop/figure-4", "gallop/figure-6", "default"] {
             assert!(presets.iter().any(|preset| preset == name), "{name}");
         }
         for name in presets {
             let comparison = planned(&format!("--preset {name}")).unwrap();
             comparison.validate().unwrap();
         }
-        assert!(planned("--preset 003-fig4").unwrap().claims.len() >= 8);
+        assert!(planned("--preset gallop/figure-4").unwrap().claims.len() >= 8);
     }
 
     #[test]
     fn an_experiment_that_varies_is_no_preset() {
-        let error = planned("--preset 001-loss").unwrap_err().to_string();
+        let error = planned("--preset ns2/loss").unwrap_err().to_string();
         let expected =
-            "the experiment `001-loss` is no preset, because its network is no [dumbbell]; ";
+            "the experiment `ns2/loss` is no preset, because its network is no [dumbbell]; ";
         assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn an_earlier_name_is_the_same_preset() {
+        let root = crate::root().unwrap();
+        let earlier = Preset::read(&root, "003-fig4").unwrap();
+        assert_eq!(earlier.name, "gallop/figure-4");
     }
 
     #[test]
     fn a_preset_keeps_the_papers_packets_per_second() {
         for datagram in [1200, 1350] {
-            let comparison = planned(&format!("--preset 003-fig4 --datagram {datagram}")).unwrap();
+            let comparison =
+                planned(&format!("--preset gallop/figure-4 --datagram {datagram}")).unwrap();
             let bits = (datagram as u64 + 28) * 8;
             assert_eq!(comparison.groups[0].scenario.rate_bps.bps(), 6250 * bits);
         }
@@ -368,7 +378,8 @@ mod tests {
     #[test]
     fn a_preset_gives_bare_names_its_options() {
         let comparison =
-            planned("--preset 003-fig4 --cc vegas --cc vegas:gamma=3,rtt=min --cc reno").unwrap();
+            planned("--preset gallop/figure-4 --cc vegas --cc vegas:gamma=3,rtt=min --cc reno")
+                .unwrap();
         assert_eq!(
             controllers(&comparison.groups[0]),
             [
@@ -386,19 +397,19 @@ mod tests {
     #[test]
     fn claims_are_about_the_papers_setting_only() {
         assert!(
-            !planned("--preset 003-fig4 --cc gallop-vegas")
+            !planned("--preset gallop/figure-4 --cc gallop-vegas")
                 .unwrap()
                 .claims
                 .is_empty()
         );
         assert!(
-            planned("--preset 003-fig4 --rtt 20ms")
+            planned("--preset gallop/figure-4 --rtt 20ms")
                 .unwrap()
                 .claims
                 .is_empty()
         );
         assert!(
-            planned("--preset 003-fig4 --cc gallop-vegas:beta=9")
+            planned("--preset gallop/figure-4 --cc gallop-vegas:beta=9")
                 .unwrap()
                 .claims
                 .is_empty()
@@ -422,8 +433,8 @@ mod tests {
             ),
             ("--cc vegas --cc vegas", "controller `vegas` is given twice"),
             (
-                "--preset 003-nothing",
-                "there is no preset `003-nothing`: the presets are ",
+                "--preset gallop/nothing",
+                "there is no preset `gallop/nothing`: the presets are ",
             ),
             ("--ack-every 0", "ack-every is 0: it must be at least 1"),
         ] {

@@ -1,14 +1,15 @@
 //! The files in `experiments/`, and those of them that `compare` can take as a preset: all flows are
 //! alike and endless and cross one dumbbell, and nothing varies but the controller.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use gallop_sim::comparison::{Claim, Run, Scenario};
 use gallop_sim::experiment::network::{DumbbellSpec, Network};
 use gallop_sim::experiment::traffic::TrafficSpec;
-use gallop_sim::experiment::{self, Across, AcrossName, Experiment, RUN_AXIS, Setup};
+use gallop_sim::experiment::{
+    self, Across, AcrossName, Experiment, Library, LibraryError, RUN_AXIS, Setup,
+};
 use gallop_sim::queue::QueueSpec;
 use gallop_sim::units::{Buffer, LinkRate, Span};
 
@@ -18,6 +19,8 @@ pub const DEFAULT: &str = "default";
 /// A preset of `compare`.
 #[derive(Debug)]
 pub struct Preset {
+    /// The experiment's present name.
+    pub name: String,
     /// What is shown, for people.
     pub title: String,
     /// The path and what flows over it.
@@ -53,24 +56,13 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// The experiments' files, sorted by name.
+/// The folder of the experiments.
 ///
 /// # Errors
 ///
-/// The folder cannot be read.
-pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    let folder = root.join("experiments");
-    let entries =
-        fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "toml") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
+/// Its table of earlier names cannot be read.
+pub fn library(root: &Path) -> Result<Library> {
+    Ok(Library::open(&root.join("experiments"))?)
 }
 
 /// The names of the experiments that are presets.
@@ -79,8 +71,10 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// The folder cannot be read.
 pub fn presets(root: &Path) -> Result<Vec<String>> {
-    let files = files(root)?;
-    let experiments = files.iter().filter_map(|file| Experiment::read(file).ok());
+    let files = library(root)?.experiments()?;
+    let experiments = files
+        .values()
+        .filter_map(|file| Experiment::read(file).ok());
     Ok(experiments
         .filter(|experiment| Preset::new(experiment).is_ok())
         .map(|experiment| experiment.name)
@@ -88,25 +82,27 @@ pub fn presets(root: &Path) -> Result<Vec<String>> {
 }
 
 impl Preset {
-    /// Reads `experiments/<name>.toml`.
+    /// Reads the experiment of this present or earlier name.
     ///
     /// # Errors
     ///
     /// An unknown name (the known ones are listed), an experiment that is no preset, or the place in
     /// the file that is wrong.
     pub fn read(root: &Path, name: &str) -> Result<Preset> {
-        let path = root.join("experiments").join(format!("{name}.toml"));
-        if !files(root)?.contains(&path) {
-            bail!(
+        let path = match library(root)?.find(name) {
+            Ok(path) => path,
+            Err(LibraryError::Unknown(_)) => bail!(
                 "there is no preset `{name}`: the presets are {}",
                 presets(root)?.join(", ")
-            );
-        }
+            ),
+            Err(error) => return Err(error.into()),
+        };
         let experiment = Experiment::read(&path)?;
         Preset::new(&experiment).map_err(|reason| {
             let presets = presets(root).unwrap_or_default().join(", ");
             anyhow::anyhow!(
-                "the experiment `{name}` is no preset, because {reason}; run it with `cargo xtask papers {name}`: the presets are {presets}"
+                "the experiment `{name}` is no preset, because {reason}; run it with `cargo xtask papers {name}`: the presets are {presets}",
+                name = experiment.name
             )
         })
     }
@@ -126,6 +122,7 @@ impl Preset {
         };
         let ids = experiment.runs.iter().map(|run| run.id.clone());
         Ok(Preset {
+            name: experiment.name.clone(),
             title: experiment.title.clone(),
             setting: first,
             runs: ids.zip(ccs).map(|(id, cc)| Run { id, cc }).collect(),

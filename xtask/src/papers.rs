@@ -26,12 +26,12 @@ use crate::{experiment, process, setup};
 Examples:
   cargo xtask papers
   cargo xtask papers --list
-  cargo xtask papers 001-rtt-fairness 003-fig4 --json papers.json
+  cargo xtask papers ns2/rtt-fairness gallop/figure-4 --json papers.json
   cargo xtask papers --fast
   cargo xtask papers --shard 2/4 --out shard-2")]
 pub struct Arguments {
-    /// Experiments by name, the file in experiments/ without .toml [default: all that show
-    /// something]
+    /// Experiments by name, the file's path in experiments/ without .toml [default: all that
+    /// show something]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Name the experiments, with their titles, and run nothing
@@ -107,11 +107,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // What did finish is reported, whatever failed.
     steps.next("Report");
-    let files = experiment::files(&root)?;
-    let there = files
-        .iter()
-        .filter_map(|file| name_of(file))
-        .filter(|name| out.join(name).join("experiment.json").is_file());
+    let library = experiment::library(&root)?;
+    let there = library.experiments()?.into_keys();
+    let there = there.filter(|name| out.join(name).join("experiment.json").is_file());
     let mut report = Command::new(&python);
     report
         .args(["-m", "qlog_analysis", "papers"])
@@ -126,34 +124,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// The experiments of these names, or all that show something.
 fn experiments(root: &Path, names: &[String]) -> Result<Vec<Experiment>> {
-    let files = experiment::files(root)?;
+    let library = experiment::library(root)?;
     if names.is_empty() {
-        let mut all = read(files.iter())?;
+        let mut all = read(library.experiments()?.into_values())?;
         all.retain(shows_something);
         return Ok(all);
     }
     let mut seen = BTreeSet::new();
     let mut chosen = Vec::new();
     for name in names {
-        let file = files.iter().find(|file| name_of(file) == Some(name));
-        chosen.push(file.with_context(|| {
-            let known: Vec<&str> = files.iter().filter_map(|file| name_of(file)).collect();
-            format!(
-                "there is no experiment `{name}`: there are {}",
-                known.join(", ")
-            )
-        })?);
+        chosen.push(library.find(name)?);
+        let name = library.present_name(name);
         ensure!(seen.insert(name), "experiment `{name}` is given twice");
     }
     read(chosen.into_iter())
 }
 
-fn read<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Experiment>> {
-    files.map(|file| Ok(Experiment::read(file)?)).collect()
-}
-
-fn name_of(file: &Path) -> Option<&str> {
-    file.file_stem()?.to_str()
+fn read(files: impl Iterator<Item = PathBuf>) -> Result<Vec<Experiment>> {
+    files.map(|file| Ok(Experiment::read(&file)?)).collect()
 }
 
 /// Whether a report would have anything to say of an experiment.
@@ -222,13 +210,13 @@ mod tests {
             let chosen: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
             Ok(chosen.join(" "))
         };
-        assert_eq!(names(&["001-red", "001-loss"]).unwrap(), "001-red 001-loss");
-        let unknown = names(&["001-read"]).unwrap_err().to_string();
-        assert!(unknown.starts_with("there is no experiment `001-read`: there are "));
-        assert!(unknown.contains(" 001-red,"), "{unknown}");
+        assert_eq!(names(&["ns2/red", "001-loss"]).unwrap(), "ns2/red ns2/loss");
+        let unknown = names(&["ns2/read"]).unwrap_err().to_string();
+        assert!(unknown.starts_with("unknown experiment `ns2/read`: did you mean `ns2/red`? "));
+        assert!(unknown.contains(" ns2/red,"), "{unknown}");
         assert_eq!(
-            names(&["001-red", "001-red"]).unwrap_err().to_string(),
-            "experiment `001-red` is given twice"
+            names(&["ns2/red", "001-red"]).unwrap_err().to_string(),
+            "experiment `ns2/red` is given twice"
         );
     }
 }

@@ -52,7 +52,7 @@ use crate::units::stream_bytes_per_packet;
 use gallop::{Algorithm, Options};
 use std::time::Duration;
 
-/// So many BaseRTTs after slow start the window has settled: 003 §V.B sees it
+/// So many BaseRTTs after slow start the window has settled: Ho et al. 2006 §V.B sees it
 /// within 4.
 const SETTLED_RTTS: u32 = 10;
 

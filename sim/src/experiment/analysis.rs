@@ -1,6 +1,6 @@
 //! What the papers' formulas say about a path, to stand beside what is measured on it.
 //!
-//! An experiment asks for it with `analysis = "003"`; its results then have the values under the
+//! An experiment asks for it with `analysis = "gallop"`; its results then have the values under the
 //! subject `analysis`, once per point.
 
 use crate::measure::Measure;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// A paper's analysis of a single flow over an empty path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Analysis {
-    /// How long Vegas and Gallop-Vegas take to the available window (003 §IV).
-    #[serde(rename = "003")]
+    /// How long Vegas and Gallop-Vegas take to the available window (Ho et al. 2006 §IV).
+    #[serde(rename = "gallop")]
     GallopVegas,
 }
 
@@ -25,20 +25,21 @@ impl Analysis {
     }
 }
 
-/// γ and β of 003.
+/// γ and β of Ho et al. 2006.
 const GAMMA: f64 = 1.0;
 const BETA: f64 = 3.0;
 
-/// With ∆ rounded to whole packets, as 003's simulations have it, ∆ > γ when it is above this.
+/// With ∆ rounded to whole packets, as in the simulations of Ho et al. 2006, ∆ > γ when it is above
+/// this.
 const GAMMA_ROUNDED: f64 = GAMMA + 0.5;
 
-/// The examples of 003 §IV.C: µd, and the `k` that the paper takes.
+/// The examples of Ho et al. 2006 §IV.C: µd, and the `k` that the paper takes.
 ///
-/// NOTE: no equation of the paper gives these: (13) gives 15 and 10. With ∆ rounded to whole packets
-/// the inequality behind it gives 17 for the first, which is also what simulation shows.
+/// NOTE: no equation of the paper gives these: (13) gives 15 and 10. With ∆ rounded to whole
+/// packets the inequality behind it gives 17 for the first, which is also what simulation shows.
 const EXAMPLES: [(f64, u32); 2] = [(625.0, 17), (156.25, 9)];
 
-/// The path of 003 Figure 2, with the paper's names for what is known of it.
+/// The path of Ho et al. 2006, Figure 2, with the paper's names for what is known of it.
 #[derive(Clone, Copy, Debug)]
 struct GallopVegas {
     /// The bottleneck's rate, in packets per second.
@@ -48,7 +49,7 @@ struct GallopVegas {
 }
 
 /// A power of two that is at least `value`, from Vegas' first window of two on, and the round that
-/// begins with it (003 Table 2).
+/// begins with it (Ho et al. 2006, Table 2).
 fn doubled(value: f64) -> (f64, f64) {
     let mut window = 2.0;
     let mut round = 0.0;
@@ -59,7 +60,7 @@ fn doubled(value: f64) -> (f64, f64) {
     (window, round)
 }
 
-/// The window at the `k`-th round of stable growth (003 equation 7).
+/// The window at the `k`-th round of stable growth (Ho et al. 2006, equation 7).
 fn stable_growth(k: u32) -> f64 {
     let k = f64::from(k);
     (k * k - k + 4.0) / 2.0
@@ -74,12 +75,12 @@ impl GallopVegas {
         self.mu * self.d
     }
 
-    /// The window at which Vegas leaves slow start, and the round (003 equation 5).
+    /// The window at which Vegas leaves slow start, and the round (Ho et al. 2006, equation 5).
     fn vegas_exit(&self) -> (f64, f64) {
         doubled((1.0 + (1.0 + 16.0 * self.bdp()).sqrt()) / 2.0)
     }
 
-    /// The round at which Vegas has the available window (003 equation 6).
+    /// The round at which Vegas has the available window (Ho et al. 2006, equation 6).
     ///
     /// NOTE: the second example's 136 has the fraction of µd − 7W/8 cut off; for the first there is
     /// none.
@@ -102,11 +103,11 @@ impl GallopVegas {
     }
 
     /// The round at which Gallop-Vegas has the available window, from the round `k` at which it
-    /// brakes first (003 equation 19, with (16) to (18)).
+    /// brakes first (Ho et al. 2006, equation 19, with (16) to (18)).
     ///
-    /// The sums over 1/2^(n−1) are taken as 2, their limit; with it and `k` = 17 the first example's
-    /// 108 comes out. `stage_ratio` is what each stage adds to the window in proportion to the
-    /// stage before.
+    /// The sums over 1/2^(n−1) are taken as 2, their limit; with it and `k` = 17 the first
+    /// example's 108 comes out. `stage_ratio` is what each stage adds to the window in proportion
+    /// to the stage before.
     ///
     /// NOTE: (18) has a stage ratio of 1/2. A stage from k/4 to k/2 adds a quarter of what one from
     /// k/2 to k adds, so it is 1/4.
@@ -118,7 +119,8 @@ impl GallopVegas {
         k_packets + 2.0 * k_packets + rest
     }
 
-    /// The round in which the pseudo code of 003 §III.C leaves slow start, and the window then.
+    /// The round in which the pseudo code of Ho et al. 2006 §III.C leaves slow start, and the
+    /// window then.
     ///
     /// Evaluated round by round with a mean RTT as (8) and (13) have it: d, what the window has
     /// queued, and half of what the round's increment `z` queues while it is being sent. (17) to

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
-    /// A name for it, such as "001/table3/vegas-ratio-70".
+    /// A name for it, such as "ns2/table-3/vegas-ratio-70".
     pub id: String,
     /// The claim in words.
     pub title: String,
@@ -178,7 +178,7 @@ pub enum PlotKind {
     Axis,
     /// Time, from the series.
     Time,
-    /// Time, with the trace graph of 000 §2.2.
+    /// Time, with the trace graph of Brakmo et al. 1994 §2.2.
     Trace,
 }
 

@@ -18,7 +18,7 @@ pub enum ExperimentError {
     },
     /// The file's name cannot name an experiment.
     #[error(
-        "{path}: the name of an experiment's file ends in .toml and has letters, digits, '.', '_' and '-' before that"
+        "{path}: the name of an experiment's file, and of its folder, consists of letters, digits, '.', '_' and '-', and the file's ends in .toml"
     )]
     Name {
         /// The file.

@@ -9,6 +9,7 @@ pub mod controller;
 mod document;
 mod error;
 mod file;
+mod library;
 pub mod metric;
 pub mod network;
 mod setup;
@@ -19,11 +20,12 @@ pub use choice::Where;
 pub use claim::{Across, AcrossName, Claim, Crossing, Override, Plot, PlotKind, Quantity, Table};
 pub use error::{ExperimentError, Problem};
 pub use file::{Series, Trace};
+pub use library::{Library, LibraryError};
 pub use setup::{FlowSetup, Setup};
 
 use crate::invalid::{Invalid, require};
 use analysis::Analysis;
-use axes::{Axes, is_id};
+use axes::Axes;
 use claim::Subjects;
 use document::{Document, Located, problem, unknown_name};
 use file::{Fast, File};
@@ -34,7 +36,7 @@ use std::path::{Path, PathBuf};
 /// An experiment, checked.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The file's name without `.toml`.
+    /// The file's path in its [`Library`], or the file's name, without `.toml`.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -85,12 +87,7 @@ impl Experiment {
     /// Names the file, and line and column of what is wrong in it.
     pub fn read(path: &Path) -> Result<Experiment, ExperimentError> {
         let path = path.to_path_buf();
-        let name = path.file_stem().and_then(|stem| stem.to_str());
-        let name = match path.extension() {
-            Some(extension) if extension == "toml" => name.filter(|name| is_id(name)),
-            _ => None,
-        };
-        let Some(name) = name.map(str::to_owned) else {
+        let Some(name) = library::name_of(&path) else {
             return Err(ExperimentError::Name { path });
         };
         match fs::read_to_string(&path) {

@@ -1,15 +1,15 @@
-//! The receiver of a media stream: fills its buffer, then plays (004 §4.2).
+//! The receiver of a media stream: fills its buffer, then plays (Boyden et al. 2007 §4.2).
 
 use crate::measure::Measure;
 use crate::time::Time;
 use std::time::Duration;
 
-/// At most this share of late packets makes a viable stream (004 §4.4).
+/// At most this share of late packets makes a viable stream (Boyden et al. 2007 §4.4).
 const VIABLE_LATE_RATIO: f64 = 0.1;
 
 /// A player of a stream. It waits until its buffer is full and then plays at the
 /// rate of the media, without end and without waiting again: what has not come
-/// by the time it would be played is late and of no use (004 §4.4).
+/// by the time it would be played is late and of no use (Boyden et al. 2007 §4.4).
 #[derive(Clone, Debug)]
 pub struct Player {
     /// Stream bytes that play in one second.
@@ -74,7 +74,7 @@ impl Player {
     /// |---|---|
     /// | `buffer_fill_s` | from the start of the flow until the buffer was full; absent if it never was |
     /// | `late_packets_ratio` | bytes that came after they were due, or were due and have not come, over those that were due; absent if none was, and 1 if the buffer never filled |
-    /// | `viable` | 1 if at most a tenth is late (004 §4.4), else 0 |
+    /// | `viable` | 1 if at most a tenth is late (Boyden et al. 2007 §4.4), else 0 |
     /// | `stalls` | how often what comes fell behind what plays |
     pub(crate) fn measures(&self, start: Time, now: Time) -> Vec<Measure> {
         let due = self.due(now);

@@ -29,8 +29,9 @@ The table of the first group is printed.
 _PLOT = """\
 Draws the qlog of a sender.
 
-  trace-graph    000's graphs: packets sent, acknowledged and lost, timeouts, windows, sending rate,
-                 Vegas' congestion avoidance, and the router's queue if it is given
+  trace-graph    the graphs of Brakmo et al. 1994: packets sent, acknowledged and lost, timeouts,
+                 windows, sending rate, Vegas' congestion avoidance, and the router's queue if it
+                 is given
   overview       window, RTT, backlog, rates and losses
 """
 

@@ -1,4 +1,4 @@
-"""Trace graphs as 000 draws them (§2.2, Figures 1 to 3 and 7 to 9), from a qlog.
+"""Trace graphs as in Brakmo et al. 1994 (§2.2, Figures 1 to 3 and 7 to 9), from a qlog.
 
 Time runs to the right. Every graph of a figure has the same marks at its edges; below each other
 stand the windows, the sending rate, Vegas' congestion avoidance and the router's queue, as far as
@@ -168,7 +168,7 @@ def end_of(trace: Trace) -> float:
 
 
 def _common(axes: Axes, canvas: _Canvas) -> None:
-    """The marks that all graphs have (000, Figure 2); they take the edges of the graph."""
+    """The marks at the edges of all graphs (Brakmo et al. 1994, Figure 2)."""
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.07 * (high - low), high + 0.11 * (high - low))
     edges = axes.get_xaxis_transform()

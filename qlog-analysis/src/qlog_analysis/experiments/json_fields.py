@@ -35,8 +35,15 @@ class Fields:
     def name(self, key: str) -> str:
         """A string that is also the name of a directory."""
         value = self.text(key)
-        if value in {"", ".", ".."} or "/" in value or "\\" in value:
+        if not _is_name(value):
             raise LayoutError(f"{self.where}: {key} must be a plain name, not {value!r}")
+        return value
+
+    def path(self, key: str) -> str:
+        """A string that is also the path of a directory: plain names with "/" between them."""
+        value = self.text(key)
+        if not all(_is_name(part) for part in value.split("/")):
+            raise LayoutError(f"{self.where}: {key} must be plain names joined by /, not {value!r}")
         return value
 
     def number(self, key: str, above: float | None = None) -> float:
@@ -92,3 +99,7 @@ def read_json(path: Path, whose: str) -> Fields:
         raise LayoutError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise LayoutError(f"{path}: not JSON: {error}") from error
+
+
+def _is_name(text: str) -> bool:
+    return text not in {"", ".", ".."} and "/" not in text and "\\" not in text

@@ -159,7 +159,7 @@ def read_experiment(directory: Path) -> Experiment:
     reader = _Reader(axes)
     return Experiment(
         directory=directory,
-        name=top.name("name"),
+        name=top.path("name"),
         title=top.text("title"),
         source=_optional_text(top, "source"),
         about=_optional_text(top, "about"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qlog_analysis.errors import LayoutError
+from qlog_analysis.experiments import sources
 from qlog_analysis.experiments.estimates import Estimate, estimate_claim
 from qlog_analysis.experiments.measured import Measured, Missing, read_measured
 from qlog_analysis.experiments.model import Claim, read_experiment
@@ -46,8 +47,8 @@ class Verdict:
 
     @property
     def paper(self) -> str:
-        """The paper's number: what the claim's name begins with."""
-        return self.claim.id.split("/")[0]
+        """The key of the paper that the claim is from."""
+        return sources.paper_of(self.claim.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,13 @@ def read_outcomes(
     Raises:
         AnalysisError: there is none, or a file is missing or senseless.
     """
-    found = (path.parent for path in directory.glob("*/experiment.json"))
-    places = sorted([directory / name for name in names] or found)
+    found = (path.parent for path in directory.rglob("experiment.json"))
+    known = names or [path.relative_to(directory).as_posix() for path in found]
+    order = {name: (sources.position(sources.paper_of(name)), name) for name in known}
+    places = [directory / name for name in sorted(known, key=order.__getitem__)]
     if not places:
         raise LayoutError(
-            f"{directory}: no experiment in it; */experiment.json is written by gallop-sim sweep"
+            f"{directory}: no experiment in it; NAME/experiment.json is written by gallop-sim sweep"
         )
     on_each = on_start(len(places))
     out = []

@@ -83,7 +83,7 @@ METRICS = (
             "Bits that the link forwarded over what its rate allows.", 100.0, "high"),
     _metric("queue_mean_packets", "Queue, mean", "packets", "Mean over time.", 1.0, "low"),
     _metric("queue_sd_packets", "Queue, standard deviation", "packets",
-            "Over time: the jitter of 004.", 1.0, "low"),
+            "Over time: the jitter of Boyden et al. 2007.", 1.0, "low"),
     _metric("queue_max_packets", "Queue, most", "packets", "", 1.0, "low"),
     _metric("queue_mean_delay_s", "Queueing delay, mean", "ms", "", 1e3, "low"),
     _metric("drops", "Drops", "packets", "Packets for which the queue had no place.", 1.0, "low"),

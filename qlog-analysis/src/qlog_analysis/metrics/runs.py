@@ -14,7 +14,7 @@ from qlog_analysis.reading.reader import Trace
 
 Floats = NDArray[np.float64]
 
-# 003 §V.B sees the window settle within 4 RTTs of leaving slow start.
+# Ho et al. 2006 §V.B sees the window settle within 4 RTTs of leaving slow start.
 SETTLED_RTTS = 10
 
 
@@ -75,7 +75,7 @@ class RunMetrics:
 
 
 def fair_rate_pps(scenario: Scenario, run: Run) -> float:
-    """Packets per second that the bottleneck has for each flow (003: µ)."""
+    """Packets per second that the bottleneck has for each flow (µ in Ho et al. 2006)."""
     return scenario.rate_bps / (8 * run.packet_wire_bytes) / scenario.flows
 
 

@@ -1,4 +1,4 @@
-"""What a trace graph marks (000 §2.2): moments of a connection, and its sending rate."""
+"""Moments of a connection that a trace graph marks (Brakmo et al. 1994 §2.2), and its rate."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from qlog_analysis.reading.reader import Trace
 Floats = NDArray[np.float64]
 
 RATE_SEGMENTS = 12
-"""Segments from which the sending rate is calculated (000 §2.2)."""
+"""Segments from which the sending rate is calculated (Brakmo et al. 1994 §2.2)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from qlog_analysis.experiments import sources
 from qlog_analysis.experiments.measured import Missing
 from qlog_analysis.experiments.verdicts import Outcome, Verdict
 from qlog_analysis.metrics.definitions import NOTHING
 from qlog_analysis.metrics.quantities import METRICS, half_width, show_half
 from qlog_analysis.reports import charts, controllers, graphs, tables
 from qlog_analysis.reports.pages import ClaimRow, allowed, environment, number
-
-_PAPERS = {
-    "000": "TCP Vegas",
-    "001": "Reno, SACK and Vegas in ns-2",
-    "002": "Vegas for Linux",
-    "003": "Gallop-Vegas",
-    "004": "Vegas for streaming media",
-}
 
 _PACKETS = (
     "The papers' packets have 1000 bytes or 1 KB; QUIC needs datagrams of 1200 and more. So "
@@ -54,10 +47,10 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
             ],
             contents=[
                 (
-                    paper_title(paper),
-                    [one for one in experiments if _paper(one["name"]) == paper],
+                    sources.title(paper),
+                    [one for one in experiments if sources.paper_of(one["name"]) == paper],
                 )
-                for paper in dict.fromkeys(_paper(one["name"]) for one in experiments)
+                for paper in dict.fromkeys(sources.paper_of(one["name"]) for one in experiments)
             ],
             experiments=experiments,
             definitions=[metric for metric in METRICS if metric.meaning],
@@ -69,7 +62,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     """A table of claims for each paper."""
     verdicts = _were_run(outcomes)
     parts = [" ".join(filter(None, (_tally(verdicts), _not_run(outcomes))))]
-    for paper in sorted({verdict.paper for verdict in verdicts}):
+    for paper in dict.fromkeys(verdict.paper for verdict in verdicts):
         of_paper = [verdict for verdict in verdicts if verdict.paper == paper]
         rows = [
             "| claim | paper | here | allowed | |",
@@ -81,7 +74,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
             for verdict in of_paper
             if not verdict.reproduced and verdict.why
         ]
-        parts += [f"### {paper_title(paper)}", "\n".join(rows)]
+        parts += [f"### {sources.title(paper)}", "\n".join(rows)]
         parts += ["\n".join(notes)] if notes else []
     return "\n\n".join(parts) + "\n"
 
@@ -119,16 +112,6 @@ def _markdown_row(verdict: Verdict) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def paper_title(paper: str) -> str:
-    """A paper by its number and name."""
-    return f"{paper}: {_PAPERS[paper]}" if paper in _PAPERS else paper
-
-
-def _paper(experiment: str) -> str:
-    number = experiment.split("-")[0]
-    return number if number in _PAPERS else "Others"
 
 
 def _were_run(outcomes: Sequence[Outcome]) -> list[Verdict]:

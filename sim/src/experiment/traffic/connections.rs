@@ -106,7 +106,7 @@ fn many(
     }
 }
 
-/// A media stream and who plays it (004 §4.2).
+/// A media stream and who plays it (Boyden et al. 2007 §4.2).
 fn media(spec: &MediaSpec, packet_bytes: u64) -> (OnOff, Player) {
     let bytes_per_s = spec.bytes_per_s(packet_bytes);
     let bytes_of = |time: Duration| (bytes_per_s * time.as_secs_f64()).round() as u64;

@@ -29,13 +29,13 @@ pub struct OnOffSpec {
     pub total: Option<Size>,
 }
 
-/// See [`TrafficSpec::Media`](super::TrafficSpec::Media). The sender hands over chunks of `xfactor` ·
-/// `rate` · `heartbeat`, one per heartbeat; the receiver waits until it has
-/// `buffer` and then plays at `rate` (004 §4.2).
+/// See [`TrafficSpec::Media`](super::TrafficSpec::Media). The sender hands over chunks of `xfactor`
+/// · `rate` · `heartbeat`, one per heartbeat; the receiver waits until it has `buffer` and then
+/// plays at `rate` (Boyden et al. 2007 §4.2).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MediaSpec {
-    /// The rate at which the media is encoded and played (004: mediarate), in
+    /// The rate at which the media is encoded and played (Boyden et al. 2007: mediarate), in
     /// bits of stream data or in what so many datagrams of full size carry.
     pub rate: LinkRate,
     /// How much faster than it is played the media is handed over: 1 makes a
@@ -98,14 +98,14 @@ pub struct ShortFlowsSpec {
 }
 
 impl ShortFlowsSpec {
-    /// 004 §4.3.
+    /// Boyden et al. 2007 §4.3.
     fn default_interarrival() -> Times {
         Times::Exponential {
             mean: span(Duration::from_millis(500)),
         }
     }
 
-    /// 004 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB"
+    /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB"
     /// does not go with its mean; the mean is what is kept.
     pub(super) fn default_size() -> Sizes {
         Sizes::Pareto {
@@ -120,7 +120,7 @@ impl ShortFlowsSpec {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcplibSpec {
     /// Mean of the exponential time from the start of one conversation to that
-    /// of the next (000 §2.1 names the distribution, not the mean).
+    /// of the next (Brakmo et al. 1994 §2.1 names the distribution, not the mean).
     #[serde(default = "TcplibSpec::default_interarrival")]
     pub interarrival: Span,
     /// Only these kinds of conversation, in the proportion in which they are

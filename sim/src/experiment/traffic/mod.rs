@@ -10,9 +10,9 @@
 //! |---|---|---|
 //! | `bulk` | one transfer | `size` (endless) |
 //! | `on-off` | a burst at regular intervals | `burst`, `every`, `total` (endless) |
-//! | `media` | a stream that is played (004 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
-//! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): 004 §4.3 |
-//! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (000 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
+//! | `media` | a stream that is played (Boyden et al. 2007 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
+//! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): Boyden et al. 2007 §4.3 |
+//! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (Brakmo et al. 1994 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
 //! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`) and `at-once` (1), or `interarrival`; `count` (endless) |
 //!
 //! Sizes are [`Size`](crate::units::Size)s, times [`Span`]s, rates

@@ -1,4 +1,4 @@
-//! The conversations of tcplib, from which 000 §2.1 takes its background
+//! The conversations of tcplib, from which Brakmo et al. 1994 §2.1 takes its background
 //! traffic.
 //!
 //! All figures are tcplib's own: P. Danzig and S. Jamin, "tcplib: A Library of
@@ -292,8 +292,8 @@ fn exchange(wait: Duration, request_bytes: u64, answer_bytes: u64) -> Exchange {
     }
 }
 
-/// A keystroke now and then; each is answered. 000 §4.3: "TELNET connections
-/// send one byte and get one or more bytes back".
+/// A keystroke of one byte now and then, each with an answer of at least one (Brakmo et al. 1994
+/// §4.3).
 fn telnet(mut sizes: Sizes) -> Conversation {
     let milliseconds = |distribution, random: &mut Random| {
         Duration::from_secs_f64(draw(distribution, random) / 1e3)
@@ -307,8 +307,7 @@ fn telnet(mut sizes: Sizes) -> Conversation {
     Conversation::new(keystrokes, Pace::Open, Protocol::Streams)
 }
 
-/// A command and its reply before every file. 000 §4.3: "FTP connections send
-/// and get control packets before doing a transfer".
+/// A command and its reply before every file (Brakmo et al. 1994 §4.3).
 fn ftp(mut sizes: Sizes) -> Conversation {
     let items = count(FTP_ITEMS, &mut sizes.random);
     let exchanges = (0..items).flat_map(move |_| {

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,27 @@ from page import Page
 from synthetic import SCENARIO, flow_entry, run_entry, steady_trace, write_comparison, write_json
 
 from qlog_analysis.commands.cli import main
-from qlog_analysis.drawing import plots
-from qlog_analysis.experiments import reduction
 from qlog_analysis.metrics.definitions import BUILT_IN, METRICS
+from qlog_analysis.reading import parallel
 
 
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pool of processes where it is not what is tested."""
-    monkeypatch.setattr(reduction, "_cores", lambda: 1)
+    monkeypatch.setattr(parallel, "_cores", lambda: 1)
 
 
 @pytest.fixture
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of the time; for tests of something else."""
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
+    monkeypatch.setattr("qlog_analysis.reports.comparison.draw", lambda _: [])
 
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = write_comparison(tmp_path_factory.mktemp("comparison"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduction, "_cores", lambda: 1)
+        patch.setattr(parallel, "_cores", lambda: 1)
         assert main(["report", str(directory), "--json", str(directory / "copy.json")]) == 0
     return directory
 
@@ -89,22 +89,22 @@ def test_the_csv_has_one_line_per_run(reported: Path) -> None:
 def test_plots_are_files(reported: Path) -> None:
     names = {path.name for path in (reported / "plots").iterdir()}
     assert names == {
-        *(f"paper--{key}.png" for key in ("window", "rate", "rtt", "queue", "start")),
-        "paper--run-vegas.png",
-        "paper--run-plain.png",
+        *(f"paper--{key}.svg" for key in ("window", "rate", "rtt", "queue", "start")),
+        "paper--run-vegas.svg",
+        "paper--run-plain.svg",
     }
     for path in (reported / "plots").iterdir():
-        assert path.read_bytes().startswith(b"\x89PNG\r\n")
+        assert ET.parse(path).getroot().tag.endswith("svg")
 
 
 def test_the_report_needs_nothing_else(reported: Path) -> None:
     page = Page((reported / "report.html").read_text())
     assert page.open == []
     assert page.tags["script"] == page.tags["link"] == 0
-    assert page.tags["img"] == 7
+    assert page.tags["svg"] == 7
     assert page.tags["details"] == 2
-    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
-    assert "url(" not in (reported / "report.html").read_text()
+    assert all(source.startswith("#") for source in page.sources)
+    assert not re.findall(r"url\((?!#)", (reported / "report.html").read_text())
 
 
 def test_the_report_says_it_all(reported: Path) -> None:
@@ -208,7 +208,7 @@ def test_processes_give_what_one_gives(reported: Path, tmp_path: Path) -> None:
 def test_a_pool_gives_what_one_process_gives(
     reported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reduction, "_cores", lambda: 2)
+    monkeypatch.setattr(parallel, "_cores", lambda: 2)
     monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
     directory = write_comparison(tmp_path)
     assert main(["report", str(directory)]) == 0
@@ -223,7 +223,7 @@ def test_a_trace_that_is_none_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
     cores: int,
 ) -> None:
-    monkeypatch.setattr(reduction, "_cores", lambda: cores)
+    monkeypatch.setattr(parallel, "_cores", lambda: cores)
     write_comparison(tmp_path)
     (tmp_path / "runs/paper/plain/flow-0.server.sqlog").write_text("hello")
     assert main(["report", str(tmp_path)]) == 1

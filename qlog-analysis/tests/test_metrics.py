@@ -7,7 +7,7 @@ import pytest
 from synthetic import SCENARIO, TraceText, flow_entry, run_entry, steady_trace, write_json
 
 from qlog_analysis.experiments.comparison import read_comparison
-from qlog_analysis.experiments.reduction import reduce_flow
+from qlog_analysis.experiments.reduction import Task
 from qlog_analysis.metrics.runs import (
     FlowMetrics,
     RunMetrics,
@@ -41,7 +41,7 @@ def measure(
     }
     write_json(tmp_path / "comparison.json", {"title": "", "command": "", "groups": [group]})
     read = read_comparison(tmp_path).groups[0]
-    results = [reduce_flow(flow, read.runs[0], read.scenario) for flow in read.runs[0].flows]
+    results = [Task(flow, read.runs[0], read.scenario).run() for flow in read.runs[0].flows]
     return run_metrics(
         read.runs[0],
         read.scenario,

@@ -10,7 +10,7 @@ from synthetic import steady_trace
 from synthetic_papers import Lab, both, claim, fairness
 
 from qlog_analysis.commands.cli import main
-from qlog_analysis.drawing.svg import Chart, Line, Point, draw
+from qlog_analysis.drawing.chart import Chart, Line, Point, draw
 from qlog_analysis.experiments.measured import Measured, read_measured
 from qlog_analysis.experiments.model import read_experiment
 from qlog_analysis.experiments.verdicts import read_outcomes
@@ -127,7 +127,7 @@ def test_columns_say_whose_controller_it_is(reported: Path) -> None:
 
 def test_trace_graphs_are_in_the_page(reported: Path) -> None:
     html = (reported / "report.html").read_text()
-    assert html.count('<div class="trace-graph">') == 1
+    assert html.count('aria-label="Kept"') == 1
     assert "f, vegas, buffer = 50p, run = vegas, seed 1" in html
     assert "<title>congestion window</title>" in html
 
@@ -198,7 +198,7 @@ def test_axes_have_units(tmp_path: Path, values: list[str], label: str) -> None:
     plot = {"title": "P", "kind": "axis", "metric": "jain", "subject": "run", "x": "x"}
     lab.content["plots"] = [plot]
     out = measured(lab, tmp_path)
-    assert f">{label}</text>" in charts.fill(out.experiment.plots[0], out).drawing
+    assert f">{label}</text>" in charts.fill(out.experiment.plots[0], out, "key").drawing
 
 
 def test_a_cell_without_a_number_says_why(tmp_path: Path) -> None:
@@ -264,13 +264,15 @@ def test_metrics_that_are_not_known_are_shown_by_name() -> None:
 
 def test_a_plot_without_points_and_one_with_one_are_drawn() -> None:
     for points in ([], [Point(0.0, Interval(0.0), "x = 0")]):
-        out = draw(Chart([Line("a", 0, points)], "x", "y", log_x=True), "Title")
+        out = draw(Chart([Line("a", 0, points)], "x", "y", log_x=True), "Title", "key")
         assert out.startswith("<svg")
         assert "nan" not in out
 
 
 def test_names_are_escaped() -> None:
-    out = draw(Chart([Line("<a>", 0, [Point(1.0, Interval(1.0), "<b>")])], "<x>", "<y>"), '"<t>"')
+    out = draw(
+        Chart([Line("<a>", 0, [Point(1.0, Interval(1.0), "<b>")])], "<x>", "<y>"), '"<t>"', "key"
+    )
     for raw in ("<a>", "<b>", "<x>", "<y>", "<t>"):
         assert raw not in out
 

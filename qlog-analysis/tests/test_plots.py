@@ -1,35 +1,47 @@
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from synthetic import write_comparison
 
-from qlog_analysis.drawing import plots
-from qlog_analysis.experiments import reduction
+from qlog_analysis.drawing import runs
+from qlog_analysis.drawing.reduction import beginning_s
+from qlog_analysis.drawing.style import COLOURS, look
+from qlog_analysis.drawing.svg import Picture
 from qlog_analysis.experiments.results import Results, analyse
+from qlog_analysis.reading import parallel
+from qlog_analysis.reports.comparison import courses
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduction, "_cores", lambda: 1)
+        patch.setattr(parallel, "_cores", lambda: 1)
         directory = write_comparison(tmp_path_factory.mktemp("comparison"))
         yield analyse(directory, lambda _: lambda _: None)
 
 
 @pytest.fixture
-def figures(results: Results) -> dict[str, Figure]:
-    look = plots.looks(["vegas", "plain"])
-    return {plot.path.stem: figure for figure, plot in plots._figures(results, Path(), look)}
+def figures(results: Results, monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures behind the pictures, by the names of their files."""
+    made: dict[str, Figure] = {}
+
+    def picture(figure: Figure, key: str) -> Picture:
+        made[key] = figure
+        return Picture(0, 0, "")
+
+    monkeypatch.setattr(runs, "picture", picture)
+    (path,) = courses(results)
+    assert len(list(runs.draw(path))) == runs.count(path) == 7
+    return made
 
 
-def test_each_plot_is_told(results: Results, tmp_path: Path) -> None:
-    told: list[int] = []
-    drawn = plots.draw(results, tmp_path / "plots", lambda: told.append(1))
-    assert len(drawn) == len(told) == plots.count(results) == 7
+def test_each_plot_has_a_name(results: Results) -> None:
+    (path,) = courses(results)
+    drawn = list(runs.draw(path))
     assert [plot.run for plot in drawn if plot.run] == ["vegas", "plain"]
+    assert len({plot.name for plot in drawn}) == 7
 
 
 def titles(figure: Figure) -> list[str]:
@@ -63,28 +75,25 @@ def test_axes_start_at_zero_and_hold_the_data(figures: dict[str, Figure]) -> Non
 
 
 def test_a_controller_has_one_colour_everywhere(figures: dict[str, Figure]) -> None:
-    colours = plots.looks(["vegas", "plain"])
     for name in ("window", "rate", "rtt", "queue"):
         drawn = [line.get_color() for line in figures[f"paper--{name}"].axes[0].lines]
-        assert drawn == [colours["vegas"].colour, colours["plain"].colour]
+        assert drawn == list(COLOURS[:2])
     window = figures["paper--run-plain"].axes[0].lines[-1]
-    assert (window.get_label(), window.get_color()) == ("window", colours["plain"].colour)
+    assert (window.get_label(), window.get_color()) == ("window", COLOURS[1])
 
 
-def test_colours_come_again_with_another_dash() -> None:
-    names = [f"controller {n}" for n in range(20)]
-    assert len(set(plots.looks(names).values())) == 20
-    assert len(plots.looks(["same", "same"])) == 1
+def test_colours_recur_with_another_dash() -> None:
+    assert len({look(number) for number in range(21)}) == 21
 
 
 def test_the_whole_rate_is_drawn(results: Results) -> None:
-    rate = results.groups[0].runs[0].flows[0].whole.sent_bps
+    rate = results.groups[0].runs[0].flows[0].course.whole.sent_bps
     # Half the rate in the first second; bins of 0.5 s, the last held to the end.
     assert rate.time_s.tolist() == [n / 2 for n in range(21)]
     assert rate.value.tolist() == [4e6] * 2 + [8e6] * 19
 
 
 def test_the_beginning() -> None:
-    assert reduction.beginning_s(60) == 15
-    assert reduction.beginning_s(600) == 120
-    assert reduction.beginning_s(10) == 5
+    assert beginning_s(60) == 15
+    assert beginning_s(600) == 120
+    assert beginning_s(10) == 5

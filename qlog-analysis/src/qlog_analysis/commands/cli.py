@@ -19,7 +19,7 @@ Reads the directory of a comparison (comparison.json and, under runs/, for each 
 traces and queue.csv) and writes into it:
 
   report.html    tables, plots and definitions in one file that needs no network
-  plots/*.png    the same plots
+  plots/*.svg    the same plots
   summary.json   all numbers; null where a thing did not happen
   summary.csv    one line per run
 
@@ -152,16 +152,14 @@ def _seconds(text: str) -> float:
 
 def _report(directory: Path, json_file: Path | None) -> None:
     # The processes that read traces import this module too, and have no use for matplotlib.
-    from qlog_analysis.drawing import plots
+    from qlog_analysis.drawing import runs
     from qlog_analysis.reports import comparison as report
 
     with bar("reading traces", "B") as start:
         results = analyse(directory, start)
     with bar("drawing", " plots") as start:
-        on_plot = start(plots.count(results))
-        drawn = plots.draw(results, directory / "plots", lambda: on_plot(1))
-    html = directory / "report.html"
-    html.write_text(report.render(results, drawn), encoding="utf-8")
+        on_plot = _one_by_one(start(sum(map(runs.count, report.courses(results)))))
+        html = report.write(results, directory, on_plot)
     content = summary(results, html)
     text = summary_json(content)
     for path in filter(None, (directory / "summary.json", json_file)):

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from qlog_analysis.drawing.style import COLOURS, GREY, step
+from qlog_analysis.drawing.style import COLOURS, FAINT, INK, SOFT, step
 from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.metrics.losses import losses
 from qlog_analysis.metrics.samples import rtt_samples_ms
@@ -50,8 +50,8 @@ def _windows(axes: Axes, trace: Trace, start_s: float, end_s: float) -> None:
     in_flight = _metric(trace, "in_flight_bytes", 1e-3, start_s, end_s)
     window = _metric(trace, "window_bytes", 1e-3, start_s, end_s)
     threshold = _metric(trace, "ssthresh_bytes", 1e-3, start_s, end_s)
-    step(axes, in_flight, "in flight", color="#bbbbbb", linewidth=0.8)
-    step(axes, threshold, "ssthresh", color=GREY, linestyle="--", linewidth=1.1)
+    step(axes, in_flight, "in flight", color=FAINT, linewidth=0.8)
+    step(axes, threshold, "ssthresh", color=SOFT, linestyle="--", linewidth=1.1)
     step(axes, window, "window", color=COLOURS[0])
     # A threshold far above the window must not flatten it.
     tops = [float(np.nanmax(one.value)) for one in (window, in_flight) if len(one.value)]
@@ -66,7 +66,7 @@ def _rtt(axes: Axes, trace: Trace, start_s: float, end_s: float) -> None:
     own = not trace.metrics["vegas_base_rtt_ms"].is_null().all()
     name = "vegas_base_rtt_ms" if own else "min_rtt_ms"
     base = _metric(trace, name, 1.0, start_s, end_s)
-    step(axes, base, "BaseRTT" if own else "least RTT", color="#000000", linestyle="--", lw=1.1)
+    step(axes, base, "BaseRTT" if own else "least RTT", color=INK, linestyle="--", lw=1.1)
 
 
 def _backlog(axes: Axes, trace: Trace, start_s: float, end_s: float) -> None:
@@ -108,7 +108,7 @@ def _losses(axes: Axes, trace: Trace, start_s: float, end_s: float) -> None:
             linestyle="none",
             marker="o",
             markerfacecolor="none",
-            color="#000000",
+            color=INK,
             clip_on=False,
         )
     axes.set_ylim(0, max(1.0, 1.05 * len(times)))

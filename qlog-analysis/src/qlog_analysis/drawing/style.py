@@ -1,30 +1,84 @@
-"""How all figures look."""
+"""The look of all figures and pages."""
 
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from qlog_analysis.metrics.series import Series
 
-# The colours of Okabe and Ito, which people with any colour vision can tell apart; their yellow
-# is too faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-GREY = "#666666"
+PALETTE = {
+    # name: (on a light page, on a dark page)
+    "paper": ("#ffffff", "#14171b"),
+    "ink": ("#1b1f24", "#e3e7eb"),
+    "soft": ("#59636e", "#9aa4af"),
+    "faint": ("#aab2ba", "#6b7681"),
+    "line": ("#d8dee4", "#343b44"),
+    "shade": ("#f3f5f7", "#1f242a"),
+    "good": ("#0a6c3f", "#6fdca6"),
+    "good-shade": ("#d9f2e4", "#14382a"),
+    "bad": ("#a8281e", "#ff9a8f"),
+    "bad-shade": ("#fbe3e0", "#45201c"),
+    # Those of Okabe and Ito, which people with any colour vision can tell apart, made dark enough
+    # for white paper; their yellow is left out.
+    "c0": ("#0072b2", "#5ab4ec"),
+    "c1": ("#d55e00", "#ff8f45"),
+    "c2": ("#008060", "#3fd0a0"),
+    "c3": ("#b8558c", "#f0a3cd"),
+    "c4": ("#b57b00", "#f0bc4a"),
+    "c5": ("#2d95c9", "#a3d8f7"),
+    "c6": ("#444b53", "#c5ccd3"),
+}
+"""The colours of pages and figures. Figures are drawn with the light ones; within a page each
+becomes the CSS variable of its name, so that a figure follows the page into the dark."""
+
+INK, SOFT, FAINT, BAND = (PALETTE[name][0] for name in ("ink", "soft", "faint", "good-shade"))
+
+COLOURS = tuple(light for name, (light, _) in PALETTE.items() if name[1:].isdigit())
+
+Dash = Literal["-", "--", ":"]
+_DASHES: tuple[Dash, ...] = ("-", "--", ":")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The look of one line among several.
+
+    Attributes:
+        colour: a colour of the palette.
+        variable: its name in CSS.
+        dash: its dash.
+    """
+
+    colour: str
+    variable: str
+    dash: Dash
+
+
+def look(number: int) -> Look:
+    """The look of a line by its number; when the colours run out they recur with another dash."""
+    colour = number % len(COLOURS)
+    return Look(COLOURS[colour], f"--c{colour}", _DASHES[number // len(COLOURS) % len(_DASHES)])
+
 
 _STYLE: Any = {
     "axes.axisbelow": True,
-    "axes.edgecolor": "#888888",
+    "axes.edgecolor": PALETTE["faint"][0],
+    "axes.facecolor": PALETTE["paper"][0],
     "axes.grid": True,
+    "axes.labelcolor": SOFT,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlecolor": INK,
     "axes.titlelocation": "left",
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "figure.dpi": 110,
+    "figure.facecolor": PALETTE["paper"][0],
     "font.size": 11,
-    "grid.color": "#e4e4e4",
+    "grid.color": PALETTE["line"][0],
     "legend.fontsize": 10,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
@@ -32,6 +86,16 @@ _STYLE: Any = {
     # Text stays text, and the same figure makes the same bytes.
     "svg.fonttype": "none",
     "svg.hashsalt": "qlog-analysis",
+    "text.color": INK,
+    # Names of files and controllers are no formulas.
+    "text.parse_math": False,
+    # The grid shows where the numbers are.
+    "xtick.bottom": False,
+    "xtick.color": PALETTE["faint"][0],
+    "xtick.labelcolor": SOFT,
+    "ytick.color": PALETTE["faint"][0],
+    "ytick.labelcolor": SOFT,
+    "ytick.left": False,
 }
 
 

@@ -5,12 +5,10 @@ stand the windows, the sending rate, Vegas' congestion avoidance and the router'
 the trace tells of them.
 """
 
-import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 import polars as pl
@@ -20,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from qlog_analysis.drawing.style import GREY, step, style
+from qlog_analysis.drawing.style import FAINT, INK, SOFT, step
 from qlog_analysis.metrics.delivery import delivered
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.timeline import RATE_SEGMENTS, Timeline, timeline
@@ -33,8 +31,6 @@ KILOBYTE = 1000
 
 # Marks that lie closer together than this part of the width are one.
 _MARKS = 2000
-
-_DARK, _LIGHT = "#333333", "#a9a9a9"
 
 _THRESHOLDS = re.compile(r"\b(alpha|beta)=([0-9.]+)")
 
@@ -87,7 +83,7 @@ class _Canvas:
 
     def explain(self, text: str, **kwargs: str | float) -> str:
         """Adds an entry to the legend; gives its text, which a group of marks is named by."""
-        look = {"linestyle": "none", "color": _DARK, "markersize": 7, **kwargs}
+        look = {"linestyle": "none", "color": INK, "markersize": 7, **kwargs}
         self.legend.setdefault(text, Line2D([], [], **look))  # type: ignore[arg-type]
         return text
 
@@ -173,14 +169,14 @@ def _common(axes: Axes, canvas: _Canvas) -> None:
     axes.set_ylim(low - 0.07 * (high - low), high + 0.11 * (high - low))
     edges = axes.get_xaxis_transform()
     marks = canvas.marks
-    text = canvas.explain("ACK received", marker=2, color=_DARK)
+    text = canvas.explain("ACK received", marker=2, color=INK)
     _ticks(axes, edges, canvas.within(marks.acks_s), 0, 0.035, text)
-    text = canvas.explain("packet sent", marker=3, color=_DARK)
+    text = canvas.explain("packet sent", marker=3, color=INK)
     _ticks(axes, edges, canvas.within(marks.sent_s), 0.965, 1, text)
     lost = canvas.within(marks.lost_s)
     if len(lost):
         text = canvas.explain(
-            "sent now, lost later", marker="|", markersize=13, color="#000000", markeredgewidth=1.2
+            "sent now, lost later", marker="|", markersize=13, color=INK, markeredgewidth=1.2
         )
         _ticks(axes, edges, lost, 0, 1, text, linewidth=0.7, zorder=1.5)
 
@@ -202,7 +198,7 @@ def _ticks(
         np.column_stack([times, times, gap]).ravel(),
         np.column_stack([*heights, gap]).ravel(),
         transform=transform,
-        color=_DARK,
+        color=INK,
         linewidth=linewidth,
         zorder=zorder,
         solid_capstyle="butt",
@@ -219,7 +215,7 @@ def _top(axes: Axes, canvas: _Canvas) -> None:
         times = canvas.within(times)
         if len(times):
             look: dict[str, str | float] = {"marker": marker, "markersize": size}
-            look |= {"markerfacecolor": "none", "markeredgecolor": "#000000"}
+            look |= {"markerfacecolor": "none", "markeredgecolor": INK}
             axes.plot(
                 times,
                 np.full(len(times), height),
@@ -242,10 +238,10 @@ def _top(axes: Axes, canvas: _Canvas) -> None:
             textcoords="offset points",
             ha="center",
             fontsize=8,
-            color=GREY,
+            color=SOFT,
         )
     if len(marks.sent_s):
-        canvas.explain("numbers on top: the n-th KB was sent", marker="$7$", color=GREY)
+        canvas.explain("numbers on top: the n-th KB was sent", marker="$7$", color=SOFT)
 
 
 def _kilobytes(canvas: _Canvas) -> list[tuple[float, float]]:
@@ -278,14 +274,14 @@ def _windows(axes: Axes, canvas: _Canvas) -> None:
     window = canvas.metric("window_bytes", 1 / KILOBYTE)
     in_flight = canvas.metric("in_flight_bytes", 1 / KILOBYTE)
     threshold = canvas.metric("ssthresh_bytes", 1 / KILOBYTE)
-    text = canvas.explain("congestion window", linestyle="-", color=_LIGHT, linewidth=2.5)
-    step(axes, window, color=_LIGHT, linewidth=2.5, gid=text, zorder=2.2)
+    text = canvas.explain("congestion window", linestyle="-", color=FAINT, linewidth=2.5)
+    step(axes, window, color=FAINT, linewidth=2.5, gid=text, zorder=2.2)
     text = canvas.explain("in transit: sent, not acknowledged", linestyle="-", linewidth=0.8)
-    step(axes, in_flight, color=_DARK, linewidth=0.8, gid=text)
+    step(axes, in_flight, color=INK, linewidth=0.8, gid=text)
     tops = [float(np.nanmax(one.value)) for one in (window, in_flight) if len(one.value)]
     if not np.isnan(threshold.value).all():
         text = canvas.explain("slow start threshold", linestyle="--", linewidth=1.1)
-        step(axes, threshold, color=_DARK, linestyle="--", linewidth=1.1, gid=text)
+        step(axes, threshold, color=INK, linestyle="--", linewidth=1.1, gid=text)
     # A threshold far above the windows must not flatten them.
     axes.set_ylim(0, max(tops, default=0) or 1)
 
@@ -294,7 +290,7 @@ def _rate(axes: Axes, canvas: _Canvas) -> None:
     _label(axes, f"Sending rate, from the last {RATE_SEGMENTS} packets", "KB/s")
     rate = canvas.marks.rate()
     rate = canvas.shown(Series(rate.time_s, rate.value / KILOBYTE))
-    step(axes, rate, color=_DARK, linewidth=0.9, gid="sending rate")
+    step(axes, rate, color=INK, linewidth=0.9, gid="sending rate")
     if len(rate.value):
         # Packets back to back go as fast as the sender's own link: that peak would hide the rest.
         axes.set_ylim(0, min(float(rate.value.max()), 5 * float(np.median(rate.value))) or 1)
@@ -305,15 +301,15 @@ def _congestion_avoidance(axes: Axes, canvas: _Canvas) -> None:
     _label(axes, "Congestion avoidance", "KB/s")
     expected = canvas.metric("vegas_expected_bps", 1 / 8 / KILOBYTE)
     actual = canvas.metric("vegas_actual_bps", 1 / 8 / KILOBYTE)
-    text = canvas.explain("expected rate", linestyle="-", color=_LIGHT, linewidth=2.5)
-    step(axes, expected, color=_LIGHT, linewidth=2.5, gid=text)
+    text = canvas.explain("expected rate", linestyle="-", color=FAINT, linewidth=2.5)
+    step(axes, expected, color=FAINT, linewidth=2.5, gid=text)
     text = canvas.explain("actual rate", linestyle="-", linewidth=1.3)
-    step(axes, actual, color=_DARK, linewidth=1.3, gid=text)
+    step(axes, actual, color=INK, linewidth=1.3, gid=text)
     for name, packets, dash in (("α", canvas.view.alpha, "--"), ("β", canvas.view.beta, ":")):
         line = _threshold(canvas, expected, packets)
         if line is not None:
             text = canvas.explain(f"threshold {name}", linestyle=dash, linewidth=1.0)
-            step(axes, line, color=_DARK, linestyle=dash, linewidth=1.0, gid=text)
+            step(axes, line, color=INK, linestyle=dash, linewidth=1.0, gid=text)
     top = max((float(np.nanmax(s.value)) for s in (expected, actual) if len(s.value)), default=1)
     axes.set_ylim(0, top or 1)
     decisions = canvas.within(canvas.marks.decisions_s)
@@ -340,32 +336,5 @@ def _queue(axes: Axes, canvas: _Canvas) -> None:
     _label(axes, "Queue at the router", "packets")
     queue = canvas.view.queue
     if queue is not None:
-        step(axes, canvas.shown(queue), color=_DARK, linewidth=0.9, gid="queue at the router")
+        step(axes, canvas.shown(queue), color=INK, linewidth=0.9, gid="queue at the router")
         axes.set_ylim(bottom=0)
-
-
-def inline_svg(figure: Figure) -> str:
-    """A figure as an element for HTML, whose groups say under the pointer what they are."""
-    named = _named(figure)
-    out = io.StringIO()
-    with style():
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    # A style element inside would hold for the whole page, and names must be there but once.
-    text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-
-    # A hundredth of a point is more than a screen shows.
-    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
-
-    def group(match: re.Match[str]) -> str:
-        name = match[1]
-        return f"<g><title>{name}</title>" if name in named else "<g>"
-
-    return re.sub(r'<g id="([^"]*)">', group, text)
-
-
-def _named(figure: Figure) -> Sequence[str]:
-    gids = (artist.get_gid() for artist in figure.findobj())
-    return [escape(gid) for gid in gids if gid]

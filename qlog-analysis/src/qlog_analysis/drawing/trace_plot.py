@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from qlog_analysis.drawing.overview import overview
 from qlog_analysis.drawing.style import style
+from qlog_analysis.drawing.svg import picture
 from qlog_analysis.drawing.trace_graph import View, end_of, thresholds_of, title_of, trace_graph
 from qlog_analysis.errors import UsageError
 from qlog_analysis.experiments.comparison import read_queue
@@ -49,8 +50,11 @@ def check(part: Part, out: Path) -> None:
 def save(trace: Trace, part: Part, out: Path) -> None:
     """Draws a trace into an SVG or PNG file, by the name's ending."""
     with style():
-        metadata = {"Date": None} if out.suffix == ".svg" else None
-        figure(trace, part).savefig(out, metadata=metadata)
+        drawn = figure(trace, part)
+        if out.suffix == ".svg":
+            out.write_text(picture(drawn, trace.path.name).document(), encoding="utf-8")
+        else:
+            drawn.savefig(out)
 
 
 def figure(trace: Trace, part: Part) -> Figure:

@@ -58,14 +58,8 @@ class Results:
         for group in self.groups:
             for run in group.runs:
                 for flow in run.flows:
-                    skipped = flow.metrics.skipped_records
-                    if skipped:
-                        tail = "; the file ends in the middle of one" if flow.truncated else ""
-                        yield (
-                            f"{group.group.id}/{run.run.id}/{flow.metrics.trace}: {skipped} of "
-                            f"{flow.metrics.records} records could not be read and were skipped"
-                            f"{tail}"
-                        )
+                    for warning in flow.course.warnings:
+                        yield f"{group.group.id}/{run.run.id}/{flow.metrics.trace}: {warning}"
 
 
 def traces_bytes(comparison: Comparison) -> int:
@@ -88,7 +82,7 @@ def analyse(directory: Path, on_start: Callable[[int], Callable[[int], None]]) -
     for claim in comparison.claims:
         _check(claim, comparison)
     tasks: list[Task] = [
-        (flow, run, group.scenario)
+        Task(flow, run, group.scenario)
         for group in comparison.groups
         for run in group.runs
         for flow in run.flows

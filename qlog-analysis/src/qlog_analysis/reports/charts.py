@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from qlog_analysis.drawing import svg
+from qlog_analysis.drawing.chart import Chart, Line, Point, draw
+from qlog_analysis.drawing.style import Look, look
 from qlog_analysis.experiments.estimates import estimate
 from qlog_analysis.experiments.measured import Measured, Missing
 from qlog_analysis.experiments.model import Plot, Quantity
@@ -27,17 +28,17 @@ class ChartView:
     title: str
     caption: str
     drawing: Markup
-    legend: Markup
+    legend: tuple[tuple[str, Look], ...]
     missing: tuple[str, ...]
 
 
-def fill(plot: Plot, measured: Measured) -> ChartView:
-    """A plot of kind "axis" or "time" with its lines."""
+def fill(plot: Plot, measured: Measured, key: str) -> ChartView:
+    """A plot of kind "axis" or "time" with its lines; `key` tells it from others in a page."""
     lines, missing = (_over_axis if plot.kind == "axis" else _over_time)(plot, measured)
     metric = metric_of(plot.metric)
     unit = "" if plot.ratio_to else metric.unit
     label = "ratio" if plot.ratio_to else metric.label
-    chart = svg.Chart(
+    chart = Chart(
         lines=lines,
         x_label="time (s)" if plot.kind == "time" else _axis_label(plot.x, measured),
         y_label=f"{label} ({unit})" if unit else label,
@@ -47,8 +48,8 @@ def fill(plot: Plot, measured: Measured) -> ChartView:
     return ChartView(
         title=plot.title,
         caption=_caption(plot, measured),
-        drawing=svg.draw(chart, plot.title),
-        legend=svg.legend([(line.name, line.look) for line in lines]),
+        drawing=draw(chart, plot.title, key),
+        legend=tuple((line.name, look(line.look)) for line in lines),
         missing=tuple(missing),
     )
 
@@ -88,14 +89,14 @@ def _of_line(plot: Plot, key: str) -> Quantity:
     return Quantity(plot.metric, plot.subjects[0], {**plot.where, plot.lines: (key,)})
 
 
-def _over_axis(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str]]:
+def _over_axis(plot: Plot, measured: Measured) -> tuple[list[Line], list[str]]:
     numbers = measured.numbers.get(plot.x, {})
     scale = 1.0 if plot.ratio_to else metric_of(plot.metric).scale
     lines, missing = [], []
-    for look, (key, name) in enumerate(_names(plot, measured)):
+    for number, (key, name) in enumerate(_names(plot, measured)):
         whole = _of_line(plot, key)
         points = []
-        for text, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+        for text, x in sorted(numbers.items(), key=lambda pair: pair[1]):
             if plot.x in whole.where and text not in whole.where[plot.x]:
                 continue
             where = {**whole.where, plot.x: (text,)}
@@ -105,9 +106,9 @@ def _over_axis(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str
             if isinstance(value, Missing):
                 missing.append(f"{name} at {plot.x} = {text}: {value.reason}")
             else:
-                points.append(svg.Point(number, _scaled(value, scale), f"{plot.x} = {text}"))
+                points.append(Point(x, _scaled(value, scale), f"{plot.x} = {text}"))
         if points:
-            lines.append(svg.Line(name, look, points))
+            lines.append(Line(name, number, points))
     if not numbers:
         missing.append(f"the axis {plot.x} has no numbers")
     return lines, missing
@@ -121,11 +122,11 @@ def _scaled(value: Interval, scale: float) -> Interval:
     )
 
 
-def _over_time(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str]]:
+def _over_time(plot: Plot, measured: Measured) -> tuple[list[Line], list[str]]:
     """One line each for the first seed of its first point."""
     scale = metric_of(plot.metric).scale
     lines, missing = [], []
-    for look, (key, name) in enumerate(_names(plot, measured)):
+    for number, (key, name) in enumerate(_names(plot, measured)):
         quantity = _of_line(plot, key)
         points = measured.experiment.points_where(quantity.where)
         if not points:
@@ -136,11 +137,11 @@ def _over_time(plot: Plot, measured: Measured) -> tuple[list[svg.Line], list[str
             continue
         thin = thinned(values, _COLUMNS)
         lines.append(
-            svg.Line(
+            Line(
                 name,
-                look,
+                number,
                 [
-                    svg.Point(time, Interval(value * scale), f"{time:.2f} s")
+                    Point(time, Interval(value * scale), f"{time:.2f} s")
                     for time, value in zip(thin.time_s.tolist(), thin.value.tolist(), strict=True)
                 ],
             )

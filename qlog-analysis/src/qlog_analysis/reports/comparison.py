@@ -1,13 +1,17 @@
 """Puts a comparison's results into one HTML file that needs nothing else."""
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from qlog_analysis.drawing.plots import Plot
+import numpy as np
+
+from qlog_analysis.drawing.reduction import rate_bin_s
+from qlog_analysis.drawing.runs import PathCourses, Plot, RunCourse, draw
+from qlog_analysis.drawing.style import Look, look
 from qlog_analysis.experiments.comparison import Scenario
-from qlog_analysis.experiments.results import GroupResult, Results, Verdict
+from qlog_analysis.experiments.results import GroupResult, Results, RunResult, Verdict
 from qlog_analysis.metrics.definitions import (
     BUILT_IN,
     BY_KEY,
@@ -16,6 +20,7 @@ from qlog_analysis.metrics.definitions import (
     SEVERAL_FLOWS,
     best,
 )
+from qlog_analysis.metrics.series import Series
 from qlog_analysis.reports.pages import ClaimRow, allowed, environment, number
 
 
@@ -27,9 +32,59 @@ class Cell:
     best: bool
 
 
-def render(results: Results, plots: Sequence[Plot]) -> str:
-    """The report as HTML."""
-    images = {plot: _data_uri(plot) for plot in plots}
+def courses(results: Results) -> list[PathCourses]:
+    """The runs of each group over time."""
+    names = [run.run.id for group in results.groups for run in group.runs]
+    looks = {name: look(number) for number, name in enumerate(dict.fromkeys(names))}
+    return [
+        PathCourses(
+            name=group.group.id,
+            runs=tuple(_course(run, looks[run.run.id]) for run in group.runs),
+            duration_s=max(run.run.duration_s for run in group.runs),
+            payload_bps=group.group.scenario.rate_bps
+            * group.group.scenario.datagram_bytes
+            / group.runs[0].run.packet_wire_bytes,
+            rate_bin_s=rate_bin_s(group.group.scenario.rtt_s),
+            buffer_packets=group.group.scenario.buffer.get("packets"),
+        )
+        for group in results.groups
+    ]
+
+
+def _course(result: RunResult, drawn: Look) -> RunCourse:
+    run, queue = result.run, result.run.queue
+    low = result.metrics.available_window_low_packets
+    high = result.metrics.available_window_high_packets
+    return RunCourse(
+        name=run.id,
+        look=drawn,
+        flows=tuple(flow.course for flow in result.flows),
+        queue=Series(np.empty(0), np.empty(0))
+        if queue is None
+        else Series(queue["time_s"].to_numpy(), queue["packets"].to_numpy()),
+        alpha=run.parameter("alpha"),
+        beta=run.parameter("beta"),
+        available_window=None if low is None or high is None else (low, high),
+    )
+
+
+def write(results: Results, directory: Path, on_plot: Callable[[], None]) -> Path:
+    """Writes report.html and plots/*.svg into a directory; gives the path of the report."""
+    folder = directory / "plots"
+    folder.mkdir(parents=True, exist_ok=True)
+    plots: dict[str, list[Plot]] = {}
+    for path in courses(results):
+        for plot in draw(path):
+            (folder / f"{plot.name}.svg").write_text(plot.picture.document(), encoding="utf-8")
+            plots.setdefault(path.name, []).append(plot)
+            on_plot()
+    html = directory / "report.html"
+    html.write_text(render(results, plots), encoding="utf-8")
+    return html
+
+
+def render(results: Results, plots: Mapping[str, Sequence[Plot]]) -> str:
+    """The report as HTML, with the plots of each group."""
     return (
         environment()
         .get_template("report.html")
@@ -37,7 +92,7 @@ def render(results: Results, plots: Sequence[Plot]) -> str:
             title=results.comparison.title,
             command=results.comparison.command,
             warnings=list(results.warnings()),
-            groups=[_group(group, images) for group in results.groups],
+            groups=[_group(group, plots.get(group.group.id, ())) for group in results.groups],
             claims=[_claim(verdict) for verdict in results.verdicts],
             reproduced=sum(verdict.reproduced for verdict in results.verdicts),
             definitions=METRICS,
@@ -47,14 +102,10 @@ def render(results: Results, plots: Sequence[Plot]) -> str:
     )
 
 
-def _data_uri(plot: Plot) -> str:
-    return "data:image/png;base64," + base64.b64encode(plot.path.read_bytes()).decode()
-
-
-def _group(result: GroupResult, images: dict[Plot, str]) -> dict[str, Any]:
-    mine = {plot: uri for plot, uri in images.items() if plot.group == result.group.id}
+def _group(result: GroupResult, plots: Sequence[Plot]) -> dict[str, Any]:
+    title = result.group.title
     return {
-        "title": result.group.title,
+        "title": title,
         "path": path_facts(result.group.scenario),
         "runs": [
             {
@@ -64,13 +115,17 @@ def _group(result: GroupResult, images: dict[Plot, str]) -> dict[str, Any]:
                 "parameters": ", ".join(
                     f"{name} = {value}" for name, value in (run.run.parameters or {}).items()
                 ),
-                "plots": [(plot, uri) for plot, uri in mine.items() if plot.run == run.run.id],
+                "plots": [
+                    plot.picture.inline(f"{run.run.id} over time")
+                    for plot in plots
+                    if plot.run == run.run.id
+                ],
             }
             for run in result.runs
         ],
         "rows": table_rows(result),
         "notes": [BUILT_IN[run.run.name] for run in result.runs if run.run.name in BUILT_IN],
-        "plots": [(plot, uri) for plot, uri in mine.items() if plot.run is None],
+        "plots": [plot.picture.inline(f"{plot.title}: {title}") for plot in plots if not plot.run],
     }
 
 

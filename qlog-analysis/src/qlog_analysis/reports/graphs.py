@@ -7,7 +7,8 @@ import polars as pl
 from markupsafe import Markup
 
 from qlog_analysis.drawing.style import style
-from qlog_analysis.drawing.trace_graph import View, inline_svg, thresholds, trace_graph
+from qlog_analysis.drawing.svg import picture
+from qlog_analysis.drawing.trace_graph import View, thresholds, trace_graph
 from qlog_analysis.experiments.measured import Measured
 from qlog_analysis.experiments.model import Plot, Quantity
 from qlog_analysis.metrics.series import Series
@@ -25,8 +26,13 @@ class GraphView:
     missing: tuple[str, ...]
 
 
-def fill(plot: Plot, measured: Measured) -> Iterator[GraphView]:
+def fill(plot: Plot, measured: Measured, key: str) -> Iterator[GraphView]:
     """A graph for each point at which the flow's qlog was kept.
+
+    Args:
+        plot: the plot.
+        measured: the results.
+        key: tells its graphs from those of other plots in a page.
 
     Raises:
         NotQlogError: a trace is none.
@@ -43,13 +49,13 @@ def fill(plot: Plot, measured: Measured) -> Iterator[GraphView]:
         alpha, beta = thresholds(controller)
         view = View(alpha=alpha, beta=beta, queue=_queue(measured, point))
         with style():
-            drawing = inline_svg(trace_graph(read_trace(path), view))
+            figure = trace_graph(read_trace(path), view)
+            drawing = picture(figure, f"{key}-{point}").inline(plot.title)
         words = [plot.flow, controller, measured.where(point), "seed 1"]
         yield GraphView(
             plot.title,
             ", ".join(filter(None, words)),
-            # Made by matplotlib from our own texts, which it escapes.
-            Markup(drawing),
+            drawing,
             (),
         )
 

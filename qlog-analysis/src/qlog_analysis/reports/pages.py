@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from qlog_analysis.drawing.style import PALETTE
 from qlog_analysis.metrics.definitions import NOTHING
 
 
@@ -26,13 +27,15 @@ class ClaimRow:
 
 def environment() -> Environment:
     """The templates, with everything escaped that goes into HTML."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("qlog_analysis.reports"),
         autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["palette"] = PALETTE
+    return made
 
 
 def number(value: float | None) -> str:

@@ -194,13 +194,15 @@ def _experiment(outcome: Outcome) -> dict[str, Any]:
         ),
         "tables": [tables.fill(table, measured) for table in experiment.tables],
         "charts": [
-            charts.fill(plot, measured) for plot in experiment.plots if plot.kind != "trace"
+            charts.fill(plot, measured, f"{experiment.name}-{number}")
+            for number, plot in enumerate(experiment.plots)
+            if plot.kind != "trace"
         ],
         "graphs": [
             graph
-            for plot in experiment.plots
+            for number, plot in enumerate(experiment.plots)
             if plot.kind == "trace"
-            for graph in graphs.fill(plot, measured)
+            for graph in graphs.fill(plot, measured, f"{experiment.name}-{number}")
         ],
         "claims": [claim_row(verdict) for verdict in outcome.verdicts],
     }

@@ -3,7 +3,6 @@
 `report` is for the simulator's comparisons, which know the path; here all is from the traces.
 """
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from qlog_analysis.drawing.overview import overview
-from qlog_analysis.drawing.style import COLOURS, step, style
+from qlog_analysis.drawing.reduction import COLUMNS
+from qlog_analysis.drawing.style import Look, look, step, style
+from qlog_analysis.drawing.svg import Picture, picture
 from qlog_analysis.drawing.trace_graph import end_of
 from qlog_analysis.library import Log
 from qlog_analysis.metrics.definitions import NOTHING, best
@@ -27,6 +26,7 @@ from qlog_analysis.metrics.losses import losses
 from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.summary import METRICS
+from qlog_analysis.reports.pages import environment
 
 # Bins of the rates over the time that is drawn.
 _BINS = 150
@@ -102,50 +102,43 @@ def write(
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     with style():
-        overlays = _svg(_overlays(traces))
-        (plots / "overlays.svg").write_text(overlays, encoding="utf-8")
+        pictures = {"overlays": picture(_overlays(traces), "overlays")}
         on_plot(1)
-        singles = []
         for number, one in enumerate(traces):
             end_s = max(end_of(one.log.trace), 1e-3)
-            singles.append(_svg(overview(one.log.trace, 0.0, end_s, one.name)))
-            (plots / f"trace-{number + 1}.svg").write_text(singles[-1], encoding="utf-8")
+            key = f"trace-{number + 1}"
+            pictures[key] = picture(overview(one.log.trace, 0.0, end_s, one.name), key)
             on_plot(1)
+    for key, drawn in pictures.items():
+        (plots / f"{key}.svg").write_text(drawn.document(), encoding="utf-8")
     summaries = [{"name": one.name, **asdict(one.log.summary())} for one in traces]
     text = json.dumps({"traces": summaries}, indent=2, ensure_ascii=False)
     (out / "summary.json").write_text(text + "\n", encoding="utf-8")
     pl.DataFrame(summaries, infer_schema_length=None).write_csv(out / "summary.csv")
     report = out / "report.html"
-    report.write_text(_html(traces, overlays, singles), encoding="utf-8")
+    report.write_text(_html(traces, list(pictures.values())), encoding="utf-8")
     return report
 
 
-def _html(traces: Sequence[Named], overlays: str, singles: Sequence[str]) -> str:
-    environment = Environment(
-        loader=PackageLoader("qlog_analysis.reports"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def _html(traces: Sequence[Named], pictures: Sequence[Picture]) -> str:
+    overlays, *singles = pictures
+    return (
+        environment()
+        .get_template("compare.html")
+        .render(
+            title="Traces compared",
+            traces=[(one.name, one.log.summary()) for one in traces],
+            warnings=[f"{one.name}: {text}" for one in traces for text in one.log.warnings()],
+            rows=rows(traces),
+            overlays=overlays.inline("All traces over time"),
+            singles=[
+                single.inline(f"{one.name} over time")
+                for one, single in zip(traces, singles, strict=True)
+            ],
+            definitions=METRICS,
+            nothing=NOTHING,
+        )
     )
-    return environment.get_template("compare.html").render(
-        title="Traces compared",
-        traces=[(one.name, one.log.summary()) for one in traces],
-        warnings=[f"{one.name}: {text}" for one in traces for text in one.log.warnings()],
-        rows=rows(traces),
-        # matplotlib has escaped the texts in it.
-        overlays=Markup(overlays),
-        singles=[Markup(single) for single in singles],
-        definitions=METRICS,
-        nothing=NOTHING,
-    )
-
-
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _overlays(traces: Sequence[Named]) -> Figure:
@@ -155,7 +148,7 @@ def _overlays(traces: Sequence[Named]) -> Figure:
     end_s = max(1e-3, *(end_of(one.log.trace) for one in traces))
     for axes, panel in zip(all_axes, panels, strict=True):
         for number, one in enumerate(traces):
-            panel(axes, one, COLOURS[number % len(COLOURS)], end_s)
+            panel(axes, one, _line(look(number)), end_s)
     for axes in all_axes:
         axes.set_ylim(bottom=0)
     all_axes[0].set_xlim(0, end_s)
@@ -166,24 +159,42 @@ def _overlays(traces: Sequence[Named]) -> Figure:
     return figure
 
 
-def _window(axes: Axes, one: Named, colour: str, _: float) -> None:
+_Line = dict[str, Any]
+
+
+def _line(drawn: Look) -> _Line:
+    return {"color": drawn.colour, "linestyle": drawn.dash}
+
+
+def _window(axes: Axes, one: Named, line: _Line, _: float) -> None:
     axes.set_title("Congestion window")
     axes.set_ylabel("KB")
     metrics = one.log.metrics()
     values = metrics["window_bytes"].fill_null(np.nan).to_numpy() / 1e3
-    line = thinned(changes(metrics["time_ms"].to_numpy() / 1000, values))
+    window = thinned(changes(metrics["time_ms"].to_numpy() / 1000, values), COLUMNS)
     # Drawn even when empty: the legend is made of these lines.
-    axes.step(line.time_s, line.value, where="post", label=one.name, color=colour)
+    axes.step(
+        window.time_s,
+        window.value,
+        where="post",
+        label=one.name,
+        **line,
+    )
 
 
-def _rtt(axes: Axes, one: Named, colour: str, _: float) -> None:
+def _rtt(axes: Axes, one: Named, line: _Line, _: float) -> None:
     axes.set_title("Round-trip time")
     axes.set_ylabel("ms")
     times, rtts = rtt_samples_ms(one.log.trace)
-    step(axes, thinned(Series(times / 1000, rtts)), color=colour, linewidth=1.0)
+    step(
+        axes,
+        thinned(Series(times / 1000, rtts), COLUMNS),
+        **line,
+        linewidth=1.0,
+    )
 
 
-def _rate(axes: Axes, one: Named, colour: str, end_s: float) -> None:
+def _rate(axes: Axes, one: Named, line: _Line, end_s: float) -> None:
     width = end_s / _BINS
     axes.set_title(f"Rate of what got through, means of {width:.2g} s")
     axes.set_ylabel("Mbit/s")
@@ -197,12 +208,17 @@ def _rate(axes: Axes, one: Named, colour: str, end_s: float) -> None:
         sizes = known["length_bytes"].to_numpy().astype(np.float64)
     sums = binned(times / 1000, sizes, width, end_s)
     start = np.arange(len(sums), dtype=np.float64) * width
-    step(axes, Series(start, sums * 8e-6 / width), color=colour, linewidth=1.1)
+    step(
+        axes,
+        Series(start, sums * 8e-6 / width),
+        **line,
+        linewidth=1.1,
+    )
 
 
-def _lost(axes: Axes, one: Named, colour: str, end_s: float) -> None:
+def _lost(axes: Axes, one: Named, line: _Line, end_s: float) -> None:
     axes.set_title("Packets declared lost, in all")
     axes.set_ylabel("packets")
     times = losses(one.log.trace)["lost_ms"].to_numpy() / 1000
     count = Series(np.append(0.0, times), np.arange(len(times) + 1, dtype=np.float64))
-    step(axes, thinned(count).until(end_s), color=colour)
+    step(axes, thinned(count, COLUMNS).until(end_s), **line)

@@ -1,6 +1,6 @@
 // Shows the values of all lines at the point nearest to the pointer, a finger or the arrow keys.
 for (const chart of document.querySelectorAll("svg.chart")) {
-  const lines = JSON.parse(chart.dataset.lines).lines;
+  const { lines, top, bottom } = JSON.parse(chart.dataset.values);
   const places = [...new Set(lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
   if (!places.length) continue;
   const tip = document.createElement("div");
@@ -11,7 +11,7 @@ for (const chart of document.querySelectorAll("svg.chart")) {
   const cursor = document.createElementNS("http://www.w3.org/2000/svg", "path");
   cursor.setAttribute("class", "cursor");
   chart.append(cursor);
-  const [, , width, height] = chart.getAttribute("viewBox").split(" ").map(Number);
+  const [, , width] = chart.getAttribute("viewBox").split(" ").map(Number);
   let at = 0;
 
   const nearest = (points, x) => {
@@ -25,7 +25,7 @@ for (const chart of document.querySelectorAll("svg.chart")) {
   const show = (index) => {
     at = Math.max(0, Math.min(places.length - 1, index));
     const x = places[at];
-    cursor.setAttribute("d", `M${x} 12V${height - 44}`);
+    cursor.setAttribute("d", `M${x} ${top}V${bottom}`);
     tip.replaceChildren();
     let heading = "";
     for (const line of lines) {
@@ -35,7 +35,8 @@ for (const chart of document.querySelectorAll("svg.chart")) {
       heading ||= where;
       const row = document.createElement("div");
       const swatch = document.createElement("span");
-      swatch.className = `swatch c${line.look}`;
+      swatch.className = "swatch";
+      swatch.style.background = `var(${line.colour})`;
       row.append(swatch, `${line.name}: ${value}`);
       tip.append(row);
     }

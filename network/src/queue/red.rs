@@ -132,7 +132,7 @@ impl Red {
         match self.idle_since {
             Some(since) => {
                 let packets = (now - since).as_nanos() as f64 / self.mean_packet_ns;
-                self.average *= keep.powf(packets);
+                self.average *= libm::pow(keep, packets);
                 self.idle_since = Some(now);
             }
             None => {

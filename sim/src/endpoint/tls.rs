@@ -1,6 +1,7 @@
 //! TLS of the simulated connections: a self-signed EC P-256 certificate for
 //! tests, loaded from memory.
 
+use crate::entropy;
 use boring::error::ErrorStack;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{SslContextBuilder, SslMethod};
@@ -28,5 +29,6 @@ pub(crate) fn context() -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContextBuilder::new(SslMethod::tls())?;
     context.set_certificate(certificate)?;
     context.set_private_key(key)?;
+    entropy::pin_cipher(&mut context);
     Ok(context)
 }

@@ -1,14 +1,25 @@
-//! Seeded entropy: one stream per thread, the operating system's when none is
-//! set.
+//! Seeded entropy: one stream per thread, the operating system's when none is set. And what else
+//! BoringSSL would take from the machine that it runs on.
 //!
-//! quiche draws packet numbers to skip and connection identifiers from
-//! BoringSSL, whose keys decide every byte on the wire; and the standard
-//! library's hash maps draw their keys. So this module defines every symbol of
-//! the two members of BoringSSL's archive that ask for entropy, so that the
-//! linker takes neither, and `getrandom` of the C library. BoringSSL's own
-//! generator stays as it is; it is seeded from here once per thread, which is
-//! why every simulation runs in a fresh one ([`isolated`](crate::isolated)).
+//! quiche draws packet numbers to skip and connection identifiers from BoringSSL, whose keys decide
+//! every byte on the wire; and the standard library's hash maps draw their keys. So this module
+//! defines every symbol of the two members of BoringSSL's archive that ask for entropy, so that the
+//! linker takes neither, and `getrandom` of the C library. BoringSSL's own generator stays as it is;
+//! it is seeded from here once per thread, which is why every simulation runs in a fresh one
+//! ([`isolated`](crate::isolated)).
+//!
+//! Three things would still depend on the processor and the kernel:
+//!
+//! - Each call of BoringSSL's generator mixes in 32 bytes: from RDRAND on an Intel processor; on any
+//!   other, zeros if the kernel wipes pages on fork, else 32 bytes from the operating system. The
+//!   symbols of the member that detects forks are defined here, and report that forks cannot be
+//!   detected. Then all of them mix in the next 32 bytes of the thread's stream.
+//! - BoringSSL prefers AES to ChaCha20 only where the processor computes AES itself.
+//!   [`pin_cipher`] makes it prefer AES everywhere.
+//! - The C library chooses `exp`, `log` and `pow` by what the processor has, and they differ in the
+//!   last bit. The simulator takes them from the crate `libm`, which is the same everywhere.
 
+use boring::ssl::SslContextBuilder;
 use rand::Rng;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -39,6 +50,13 @@ pub fn clear() {
     SOURCE.set(None);
 }
 
+/// Makes a TLS context prefer AES-GCM to ChaCha20-Poly1305 on every processor.
+///
+/// The output of a cipher does not depend on the processor; the choice of one does.
+pub fn pin_cipher(context: &mut SslContextBuilder) {
+    overrides::set_aes_preferred(context);
+}
+
 /// How often this thread's stream has been drawn from since it was seeded.
 #[must_use]
 pub fn draws() -> Draws {
@@ -62,7 +80,7 @@ fn fill(out: &mut [u8], count: impl FnOnce(&mut Draws)) -> bool {
     reason = "replacing BoringSSL's and the C library's entropy needs exported symbols and raw pointers"
 )]
 mod overrides {
-    use super::{Draws, fill};
+    use super::{Draws, SslContextBuilder, fill};
     use libc::{c_int, c_uint, c_void};
     use std::slice;
 
@@ -127,6 +145,28 @@ mod overrides {
         // SAFETY: BoringSSL passes a buffer of `length` bytes.
         fill_for_boringssl(unsafe { buffer(out, length) });
         1
+    }
+
+    /// `bssl::CRYPTO_get_fork_generation()`: 0, forks cannot be detected.
+    #[unsafe(export_name = "_ZN4bssl26CRYPTO_get_fork_generationEv")]
+    extern "C" fn crypto_get_fork_generation() -> u64 {
+        0
+    }
+
+    /// `bssl::CRYPTO_fork_detect_force_madv_wipeonfork_for_testing(int)`: the other symbol of that
+    /// member.
+    #[unsafe(export_name = "_ZN4bssl52CRYPTO_fork_detect_force_madv_wipeonfork_for_testingEi")]
+    extern "C" fn crypto_fork_detect_force_madv_wipeonfork_for_testing(_on: c_int) {}
+
+    unsafe extern "C" {
+        /// `bssl::SSL_CTX_set_aes_hw_override_for_testing(SSL_CTX *, bool)`.
+        #[link_name = "_ZN4bssl39SSL_CTX_set_aes_hw_override_for_testingEP10ssl_ctx_stb"]
+        fn ssl_ctx_set_aes_hw_override(context: *mut c_void, has_aes: bool);
+    }
+
+    pub(super) fn set_aes_preferred(context: &mut SslContextBuilder) {
+        // SAFETY: the builder owns a valid context, which nothing else uses meanwhile.
+        unsafe { ssl_ctx_set_aes_hw_override(context.as_ptr().cast(), true) };
     }
 
     /// getrandom(2).

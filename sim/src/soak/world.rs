@@ -79,7 +79,7 @@ pub(super) struct World {
 
 /// A number between two, evenly over orders of magnitude.
 fn at_random(random: &mut Random, least: f64, most: f64) -> f64 {
-    least * (most / least).powf(random.random())
+    least * libm::pow(most / least, random.random())
 }
 
 fn seconds(seconds: f64) -> Duration {

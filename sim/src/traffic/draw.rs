@@ -11,13 +11,13 @@ fn uniform(random: &mut Random) -> f64 {
 
 /// Of the mean `mean`.
 pub(crate) fn exponential(random: &mut Random, mean: f64) -> f64 {
-    -mean * uniform(random).ln()
+    -mean * libm::log(uniform(random))
 }
 
 /// Of the mean `mean`, which exists if `shape` is above 1.
 pub(crate) fn pareto(random: &mut Random, mean: f64, shape: f64) -> f64 {
     let least = mean * (shape - 1.0) / shape;
-    least / uniform(random).powf(1.0 / shape)
+    least / libm::pow(uniform(random), 1.0 / shape)
 }
 
 /// A stream of its own for something that draws later, or never.

@@ -24,6 +24,9 @@
 //! Avoidance" (Brakmo, O'Malley, Peterson), 003 is "Gallop-Vegas: An Enhanced Slow-Start Mechanism
 //! for TCP Vegas" (Ho, Chan, Chen), 004 is a study of Vegas for streaming media.
 
+// Controllers are told the time and have no entropy: clippy.toml.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod algorithm;
 mod base_rtt;
 pub mod controller;

@@ -147,10 +147,12 @@ fn analysis(root: &Path, python: &Path) -> Result<()> {
             .args(arguments);
         command
     };
-    // The peers' programs have no project file of their own.
-    let style = ["--config", "pyproject.toml", ".", "../interop/peers"];
-    process::run(module(&["ruff", "check"]).args(style))?;
-    process::run(module(&["ruff", "format", "--check"]).args(style))?;
+    let style = |arguments: &[&str]| {
+        let mut ruff = Command::new(python);
+        process::run(ruff.current_dir(root).args(["-m", "ruff"]).args(arguments))
+    };
+    style(&["check"])?;
+    style(&["format", "--check"])?;
     process::run(&mut module(&["mypy"]))?;
     process::run(&mut module(&["pytest", "--quiet"]))
 }

@@ -1,5 +1,5 @@
-//! The adapter between quiche's plug point and the controllers: beside each controller behind it runs
-//! one of the same kind that is told the same without it, and both always answer the same.
+//! The adapter between quiche's plug point and the controllers: beside each controller behind it
+//! runs one of the same kind that is told the same without it, and both always answer the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ use quiche::{
 
 const SEED: u64 = 1;
 
-/// How often each event and each answer was there to compare.
+/// The number of times that each event and each answer was compared.
 type Seen = Arc<Mutex<BTreeMap<&'static str, u64>>>;
 
 /// Makes controllers of an algorithm, each with its double.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 const DATAGRAM_BYTES: usize = 1350;
 
-/// A flow alone at some rate with 100 ms and 100 packets of buffer, and how much of the rate it used
-/// in the last so many of the seconds.
+/// A flow alone at some rate with 100 ms and 100 packets of buffer, and how much of the rate it
+/// used in the last so many of the seconds.
 fn run(
     controller: &'static str,
     hystart: bool,

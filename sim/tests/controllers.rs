@@ -1,4 +1,4 @@
-//! Vegas and Gallop-Vegas over real quiche connections: what Ho et al. 2006 reports, and release
+//! Vegas and Gallop-Vegas over real quiche connections: the results of Ho et al. 2006, and release
 //! times.
 
 use std::cell::{Cell, RefCell};
@@ -19,13 +19,13 @@ use gallop_sim::{
 const SEED: u64 = 1;
 const DATAGRAM_BYTES: usize = 1350;
 
-/// What is seen of a flow's server.
+/// The behaviour of a flow's server.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// When slow start ended, and the window then.
+    /// The time at which slow start ended, and the window at that time.
     slow_start_exit: Option<(f64, usize)>,
-    /// When the window first was the bandwidth-delay product of the path of Ho et al. 2006 and one
-    /// more.
+    /// The time at which the window first was the bandwidth-delay product of the path of Ho et al.
+    /// 2006 and one more.
     available_window_reached: Option<f64>,
     /// The window at the end.
     window_packets: usize,
@@ -269,8 +269,8 @@ impl Impairment for LoseOne {
     }
 }
 
-/// How long after a packet was lost its sender knows, when so many bytes are sent once a second and
-/// the first packet of them is lost.
+/// The time from the loss of a packet until its sender knows of it, when so many bytes are sent
+/// once a second and the first packet of them is lost.
 fn time_to_detect(bytes: u64) -> Duration {
     isolated(SEED, || {
         gallop::register().expect("names that quiche does not have");

@@ -29,7 +29,7 @@ impl Write for Memory {
     }
 }
 
-/// What a run leaves behind: packets, both sides' qlog, events.
+/// The traces of a run: packets, the qlog of both sides, events.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Trace {
     packets: u64,

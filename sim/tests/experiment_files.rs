@@ -1,5 +1,4 @@
-//! The format of experiment files: what is read, and what is refused in which
-//! words.
+//! The format of experiment files: what is read, and what is refused in which words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -70,9 +70,9 @@ fn a_packet_takes_serialisation_and_propagation() {
         let (flow, log) = logged(reno());
         simulation.add_flow(flow).expect("there is a route");
         simulation.run_until(ms(30)).expect("it makes progress");
-        // Two Initials, padded to 1200 bytes (RFC 9000 §14.1), 1228 on the wire:
-        // half the round trip, twice 9.824 µs at 1 Gbit/s, and 982.4 µs at
-        // 10 Mbit/s, where the second waits for the first.
+        // Two Initials, padded to 1200 bytes (RFC 9000 §14.1), 1228 on the wire: half the round
+        // trip, twice 9.824 µs at 1 Gbit/s, and 982.4 µs at 10 Mbit/s, where the second waits for
+        // the first.
         assert_eq!(times(&log, Side::Client, Action::Sent), [Duration::ZERO; 2]);
         let arrival = |nth: u64| ms(20) + Duration::from_nanos(2 * 9_824 + nth * 982_400);
         let arrivals = times(&log, Side::Server, Action::Received);
@@ -134,8 +134,8 @@ fn ack_every(every: u32, max_delay: Duration) -> AckPolicy {
 fn one_acknowledgement_for_so_many_packets() {
     simulate(|| {
         let sent = |every| packets_of_a_transfer(ack_every(every, ms(1000)), dumbbell());
-        // The handshake aside, the server sends some packets that need no
-        // acknowledgement: its own acknowledgements.
+        // The handshake aside, the server sends some packets that need no acknowledgement: its own
+        // acknowledgements.
         for every in [1, 2, 10] {
             let (data, acks) = sent(every);
             let expected = data / every as usize;

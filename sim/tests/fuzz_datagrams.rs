@@ -16,7 +16,7 @@ const SEED: u64 = 1;
 const DATAGRAM_BYTES: usize = 1350;
 const ANSWER_BYTES: u64 = 200_000;
 
-/// What the network does to a transfer; all but these datagrams pass as they are.
+/// The changes that the network makes to a transfer; all other datagrams pass unchanged.
 #[derive(Debug, TypeGenerator)]
 struct Network {
     gallop: bool,
@@ -26,10 +26,10 @@ struct Network {
     to_server: Vec<Change>,
 }
 
-/// What it does to one datagram.
+/// A change to one datagram.
 #[derive(Clone, Debug, TypeGenerator)]
 struct Change {
-    /// How many datagrams pass before it, since the last change.
+    /// The number of datagrams that pass between the previous change and this one.
     #[generator(0..=12)]
     after: u8,
     kind: Kind,
@@ -196,8 +196,8 @@ fn outcome(network: &Network) -> Result<(), SimulationError> {
 #[test]
 fn fuzz_changed_datagrams() {
     gallop_fuzz::check("changed_datagrams", 200, |network| {
-        // Until the handshake is confirmed a network can end a connection (RFC 9000 §21.1);
-        // after that it can only delay it.
+        // Until the handshake is confirmed a network can end a connection (RFC 9000 §21.1); after
+        // that it can only delay it.
         match outcome(network) {
             Ok(()) | Err(SimulationError::Closed { .. } | SimulationError::Connection { .. }) => {}
             Err(error) => panic!("{error}"),

@@ -13,7 +13,7 @@ const SOUND: [&str; 4] = [
     include_str!("../../experiments/vegas/tcplib.toml"),
 ];
 
-/// What is typed in place of something else.
+/// Text that is typed in place of other text.
 const WORDS: [&str; 32] = [
     "",
     " ",

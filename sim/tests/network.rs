@@ -1,5 +1,5 @@
-//! Networks as experiments' files describe them: what is refused, where, and what
-//! flows over those that are not.
+//! Networks as experiments' files describe them: what is refused, where, and what flows over those
+//! that are not.
 
 use gallop_sim::experiment::network::{
     Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
@@ -291,8 +291,8 @@ fn build(network: &Network, flows: &[FlowPlace], directory: &Path) -> Built {
         .expect("it can be built")
 }
 
-/// What one Reno flow per route and the links have come to after ten seconds:
-/// stream bytes received, and per measured link its metrics.
+/// The results of one Reno flow per route and of the links after ten seconds: stream bytes
+/// received, and per measured link its metrics.
 struct Outcome {
     received: Vec<u64>,
     lost: Vec<u64>,

@@ -1,8 +1,7 @@
-//! What the experiments' fast subsets come to, in packets, against what they came
-//! to before: a change of behaviour shows as a difference in a text file.
+//! The results of the experiments' fast subsets, in packets, compared with those of an earlier
+//! version: a change of behaviour shows as a difference in a text file.
 //!
-//! After a change that is meant:
-//! `UPDATE_SNAPSHOT=1 cargo test --release -p gallop-sim --test snapshot`
+//! After an intended change: `UPDATE_SNAPSHOT=1 cargo test --release -p gallop-sim --test snapshot`
 
 use gallop_sim::experiment::Library;
 use gallop_sim::lab::{self, Options, Shard, Sweep};
@@ -17,7 +16,7 @@ use std::thread;
 
 const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshot.txt");
 
-/// What is kept, rounded to whole numbers.
+/// The metrics that are kept, rounded to whole numbers.
 const METRICS: [&str; 10] = [
     "connections_finished",
     "cwnd_mean_packets",

@@ -1,5 +1,4 @@
-//! Sweeps: the same tables however the work was cut up, and what happens to runs
-//! that fail.
+//! Sweeps: the same tables however the work was cut up, and what happens to runs that fail.
 
 use gallop_sim::experiment::Experiment;
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
@@ -26,8 +25,7 @@ fn options(out: &Path) -> Options {
     }
 }
 
-/// Sweeps over the experiment; returns what has become of it and how many runs
-/// that took.
+/// Sweeps over the experiment; returns what has become of it and how many runs that took.
 fn sweep(experiment: Vec<Experiment>, options: &Options, threads: usize) -> (Outcome, usize) {
     let sweep = Sweep::new(experiment, options).expect("a sweep");
     let runs = sweep.progress().runs;

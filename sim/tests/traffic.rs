@@ -1,4 +1,4 @@
-//! What flows carry, and what is measured of it.
+//! The traffic of flows and its metrics.
 
 use gallop_sim::conversation::Protocol;
 use gallop_sim::conversation::{Exchange, Pace};
@@ -237,7 +237,7 @@ fn losses_that_acknowledgements_reveal_are_no_timeouts() {
     });
 }
 
-/// What a media stream of `traffic` comes to in 30 s over 10 Mbit/s.
+/// The metrics of a media stream of `traffic` after 30 s over 10 Mbit/s.
 fn play(traffic: &str) -> Vec<Measure> {
     let spec: TrafficSpec = serde_json::from_str(traffic).expect("traffic");
     let mut simulation = simulation("50p", 1);
@@ -310,8 +310,8 @@ fn traffic_of_many_connections_starts_at_the_rate_it_should() {
     });
 }
 
-/// Ho et al. 2006 §V.B: the metrics without a qlog are those that the analysis of a qlog
-/// gives (docs/results.md).
+/// Ho et al. 2006 §V.B: the metrics without a qlog are those that the analysis of a qlog gives
+/// (docs/results.md).
 #[test]
 fn gallop_vegas_settles_as_in_its_trace() {
     let measures = simulate(|| {

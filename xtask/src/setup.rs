@@ -1,4 +1,4 @@
-//! What has to be on the machine before anything can be built or analysed.
+//! Tools that must be on the machine before anything can be built or analysed.
 
 #[path = "../../quiche/toolcheck/tools.rs"]
 #[expect(
@@ -43,7 +43,7 @@ pub fn build_tools() -> Result<()> {
     bail!("apt-get installed {}, but it is not found", still.join(" "));
 }
 
-/// What the matrix needs to make paths and to look into their packets.
+/// Tools with which the matrix makes paths and looks into their packets.
 ///
 /// # Errors
 ///
@@ -70,8 +70,8 @@ pub fn instruction_counter() -> Result<()> {
     install(&["valgrind"], "counting instructions")
 }
 
-/// A browser that reports are looked at in; where there is none and none can be installed, that test
-/// is left out.
+/// A browser that reports are looked at in; where there is none and none can be installed, that
+/// test is left out.
 pub fn browser() {
     let names = ["chromium", "chromium-browser"];
     if names

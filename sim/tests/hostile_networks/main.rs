@@ -1,5 +1,6 @@
 //! Networks that lose, delay, repeat, rewrite and change, some for a while and some for good: every
-//! transfer arrives whole, goes on soon after its path has healed, and is no slower for it in the end.
+//! transfer arrives whole, goes on soon after its path has healed, and is no slower for it in the
+//! end.
 //!
 //! `HOSTILE_SEEDS=100` runs every scenario with 100 seeds under each controller.
 
@@ -15,7 +16,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// When most paths are hurt: from 1 s to 3 s.
+/// Most paths are impaired from 1 s to 3 s.
 const FROM: Duration = ms(1000);
 const TO: Duration = ms(3000);
 
@@ -199,8 +200,8 @@ fn a_longer_way_for_good_is_taken_for_a_queue_until_the_client_migrates() {
                     received[0] - received[1]
                 })
             });
-            // Backlog W·(D − d)/D with D = 10·d is above β for a window of (β + ½)·10/9 datagrams, so
-            // there are 2 to 7 of them per RTT of 0.4 s, in 20 s.
+            // Backlog W·(D − d)/D with D = 10·d is above β for a window of (β + ½)·10/9 datagrams,
+            // so there are 2 to 7 of them per RTT of 0.4 s, in 20 s.
             let window = detour as f64 / 1300.0 / 50.0;
             println!(
                 "{controller:12} {window:.1} datagrams per RTT, {migrated} bytes after migration"
@@ -211,8 +212,8 @@ fn a_longer_way_for_good_is_taken_for_a_queue_until_the_client_migrates() {
     }
 }
 
-/// quiche takes the MTU that it has found, or was told, for granted: it has no detection of black holes
-/// (RFC 8899 §4.3), and sends what is lost again in datagrams of the same size.
+/// quiche takes the MTU that it has found, or was told, for granted: it has no detection of black
+/// holes (RFC 8899 §4.3), and sends what is lost again in datagrams of the same size.
 #[test]
 fn an_mtu_that_shrinks_for_good_stalls_a_connection() {
     for (controller, discovers_mtu) in [("vegas", true), ("gallop-vegas", false)] {
@@ -244,8 +245,8 @@ fn small_buffers() {
             buffer_packets,
             ..TYPICAL
         };
-        // Datagrams leave in pairs, so that with room for one the buffer overflows when the window is
-        // more than half of what the path holds; and a loss leaves three quarters of that.
+        // Datagrams leave in pairs, so that with room for one the buffer overflows when the window
+        // is more than half of what the path holds; and a loss leaves three quarters of that.
         Scenario::lasting(path, "", BYTES, path.completion(BYTES, 0.375))
     }));
 }

@@ -1,4 +1,4 @@
-//! What a path allows: the bounds that transfers are held to are derived from it.
+//! The capabilities of a path, from which the bounds on transfers are derived.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct Path {
     pub rtt: Duration,
     /// Packets that may wait at the bottleneck.
     pub buffer_packets: u64,
-    /// What the receiver announces, and the longest it holds an acknowledgment; QUIC's default is
+    /// The receiver's max_ack_delay, the longest that it holds an acknowledgment; QUIC's default is
     /// 25 ms (RFC 9000 §18.2).
     pub max_ack_delay: Duration,
 }
@@ -66,19 +66,20 @@ impl Path {
         3 * self.longest_rtt() + self.max_ack_delay
     }
 
-    /// How long after a path that was hurt for `hurt` has healed the client has read more.
+    /// The longest time until the client reads more after an impairment of `hurt` has ended.
     ///
-    /// Without an acknowledgment a sender probes at intervals that double (RFC 9002 §6.2.1), so from
-    /// the last probe that was lost to the next it is at most as long again as since the first, and
-    /// one timeout. The probe has the oldest data and so fills the gap that the reader waits for; a
-    /// probe may have been in the queue that overflows, and its answer be held, so one more RTT each.
+    /// Without an acknowledgment a sender probes at intervals that double (RFC 9002 §6.2.1), so
+    /// from the last probe that was lost to the next it is at most as long again as since the
+    /// first, and one timeout. The probe has the oldest data and so fills the gap that the reader
+    /// waits for; a probe may have been in the queue that overflows, and its answer be held, so one
+    /// more RTT each.
     pub fn progress(&self, hurt: Duration) -> Duration {
         hurt + 2 * self.probe_timeout() + 2 * self.longest_rtt()
     }
 
-    /// How long it takes from the minimum window to the whole of the path, or to the end of a transfer
-    /// of `bytes`, one datagram per RTT: the slowest that Vegas ever grows, when losses have ended its
-    /// slow start (RFC 9002 §7.3.1). In n rounds n²/2 datagrams are sent.
+    /// The time to grow from the minimum window to the whole of the path, or to the end of a
+    /// transfer of `bytes`, one datagram per RTT: the slowest that Vegas ever grows, when losses
+    /// have ended its slow start (RFC 9002 §7.3.1). In n rounds n²/2 datagrams are sent.
     fn ramp(&self, bytes: u64) -> Duration {
         let in_flight = self.rtt.as_secs_f64() / self.serialisation(1).as_secs_f64();
         let rounds_to_end = (2.0 * bytes.div_ceil(STREAM_BYTES) as f64).sqrt();
@@ -86,22 +87,22 @@ impl Path {
         rtt.mul_f64(rounds_to_end.min(in_flight + BETA as f64))
     }
 
-    /// How long it takes to carry `bytes` at that share of the rate.
+    /// The time to carry `bytes` at that share of the rate.
     pub fn carriage(&self, bytes: u64, share: f64) -> Duration {
         let packets = bytes.div_ceil(STREAM_BYTES);
         self.serialisation(packets).div_f64(share)
     }
 
     /// The latest end of a transfer of `bytes` over a path that is never hurt, if the flow gets
-    /// `share` of the rate in the end: a handshake of two RTTs with a probe or two for what drops out
-    /// of a small buffer, and growth that never doubles.
+    /// `share` of the rate in the end: a handshake of two RTTs with a probe or two for what drops
+    /// out of a small buffer, and growth that never doubles.
     pub fn completion(&self, bytes: u64, share: f64) -> Duration {
         let handshake = 2 * self.longest_rtt() + 3 * self.probe_timeout();
         handshake + self.ramp(bytes) + self.carriage(bytes, share)
     }
 
-    /// The same over a path that has healed at `healed` after having been hurt for `hurt`: as if all
-    /// of it were still to be carried, by a sender that begins anew with the minimum window.
+    /// The same over a path that has healed at `healed` after having been hurt for `hurt`: as if
+    /// all of it were still to be carried, by a sender that begins anew with the minimum window.
     pub fn completion_after(&self, healed: Duration, hurt: Duration, bytes: u64) -> Duration {
         healed + self.progress(hurt) + self.ramp(bytes) + self.carriage(bytes, SHARE)
     }
@@ -111,8 +112,8 @@ impl Path {
     ///
     /// A round with the minimum window carries two datagrams, which find no queue. It takes an RTT
     /// unless both are lost; then probes follow after 1, 3, 7 … timeouts, of which the first is one
-    /// datagram and the others are two (as quiche has it), so that it takes less than one timeout more
-    /// in the mean. Three times the mean leaves room for bad luck.
+    /// datagram and the others are two (as quiche has it), so that it takes less than one timeout
+    /// more in the mean. Three times the mean leaves room for bad luck.
     pub fn completion_with_loss(&self, probability: f64, bytes: u64) -> Duration {
         let rounds = bytes.div_ceil(STREAM_BYTES) as f64 / (2.0 * (1.0 - probability));
         let alone = Path {

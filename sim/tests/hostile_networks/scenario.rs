@@ -22,13 +22,13 @@ pub const CONTROLLERS: [&str; 2] = ["vegas", "gallop-vegas"];
 /// A transfer, what hurts it, and what is asked of it nevertheless.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called when it fails.
+    /// The name that a failure shows.
     pub name: String,
     /// The path that the bounds are derived from.
     pub path: Path,
-    /// What hurts, as keys of an experiment's `[dumbbell]`.
+    /// The impairments, as keys of an experiment's `[dumbbell]`.
     pub hurt: String,
-    /// When it begins to hurt and when it ends, if it does.
+    /// The begin and the end of the impairments; `None` if they last.
     pub during: Option<(Duration, Duration)>,
     /// Stream bytes of the transfer.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub limit: Duration,
     /// One acknowledgment for so many packets.
     pub ack_every: u32,
-    /// Whether datagrams larger than 1200 bytes are looked for.
+    /// True if the endpoints search for datagrams larger than 1200 bytes.
     pub discovers_mtu: bool,
     /// The client's changes of address.
     pub moves: Vec<(Duration, Move)>,
@@ -125,7 +125,7 @@ impl Scenario {
         }
     }
 
-    /// Whether the transfer arrives whole and in time; returns when it ended.
+    /// Runs the transfer and checks that it arrives whole and in time; returns the time of its end.
     fn transfer(&self, controller: &str, seed: u64) -> Result<Duration, String> {
         let mut simulation = simulation(&self.text(), seed)?;
         let stall = self.during.map_or(self.limit, |(from, to)| {

@@ -18,7 +18,7 @@ pub const RTT: Duration = Duration::from_millis(40);
 pub const BUFFER_PACKETS: usize = 50;
 /// UDP payload of a full datagram.
 pub const DATAGRAM_BYTES: usize = 1350;
-/// What the client knows when it decides.
+/// The client's knowledge at the time of a decision.
 pub struct Seen {
     /// Now, since the end of the handshake.
     pub now: Duration,
@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// What becomes of a server.
+/// The effects on a server.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Bytes of UDP payload that the path carried.
@@ -60,9 +60,9 @@ pub struct Outcome {
     pub longest_queue: usize,
     /// The mean time that packets waited in the second half.
     pub mean_wait: Duration,
-    /// When the connection was closed, and its error code.
+    /// The time at which the connection was closed, and the error code.
     pub closed: Option<(Duration, u64)>,
-    /// When each datagram was sent.
+    /// The time at which each datagram was sent.
     pub sent_at: Vec<Duration>,
 }
 
@@ -78,13 +78,13 @@ impl Outcome {
     }
 }
 
-/// What is announced and how long it goes on.
+/// The transport parameters and the duration of an encounter.
 pub struct Setting {
     /// The server's controller.
     pub controller: &'static str,
-    /// What the client announces (RFC 9000 §18.2).
+    /// The client's max_ack_delay (RFC 9000 §18.2).
     pub max_ack_delay_ms: u64,
-    /// How long the server sends.
+    /// The time for which the server sends.
     pub duration: Duration,
     /// Determines which packet numbers are left out.
     pub seed: u64,
@@ -160,7 +160,7 @@ struct Encounter {
     start: Time,
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     sequence: u64,
-    /// When the packets at the bottleneck will have left it.
+    /// The times at which the packets at the bottleneck leave it.
     departures: VecDeque<Duration>,
     largest_sent: u64,
     waits: (Duration, u32),

@@ -5,7 +5,7 @@ use boring::symm::{self, Cipher};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// What a TLS stack logs of its secrets.
+/// The key log of a TLS stack.
 #[derive(Clone, Debug, Default)]
 pub struct KeyLog(Arc<Mutex<Vec<u8>>>);
 

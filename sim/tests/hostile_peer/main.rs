@@ -1,5 +1,5 @@
-//! Clients that lie in what they acknowledge: what they gain and what they do not. The server and its
-//! packets are real, the client has its keys and answers as it pleases.
+//! Clients that lie in what they acknowledge: what they gain and what they do not. The server and
+//! its packets are real, the client has its keys and answers as it pleases.
 
 mod encounter;
 mod forger;
@@ -121,8 +121,8 @@ fn acknowledging_before_arrival_is_found_out() {
     }
 }
 
-/// Whoever acknowledges what was lost, to have the decrease undone, cannot tell a lost packet from one
-/// that was never sent.
+/// Whoever acknowledges what was lost, to have the decrease undone, cannot tell a lost packet from
+/// one that was never sent.
 #[test]
 fn acknowledging_what_did_not_arrive_is_found_out() {
     for controller in CONTROLLERS {
@@ -167,8 +167,8 @@ fn a_false_delay_hides_a_queue_as_long_as_was_announced() {
     }
 }
 
-/// What a client gets that makes a controller blind to delay: losses still count, so no more than any
-/// client gets from Reno.
+/// Checks that a client that makes a controller blind to delay gets no more than any client gets
+/// from Reno, since losses still count.
 fn assert_no_worse_than_reno(outcome: &Outcome) {
     let reno = honest("reno");
     assert_eq!(outcome.closed, None);

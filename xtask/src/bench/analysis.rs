@@ -1,4 +1,5 @@
-//! How fast the analysis reads traces, and with how much memory, beside what their JSON alone costs.
+//! The speed and memory of reading traces in the analysis, beside those of parsing their JSON
+//! alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use crate::{job, process, setup};
 /// The traces, in megabytes.
 const SIZES_MB: &str = "10,100,1000";
 
-/// What is simulated for the trace that is repeated to these sizes, over the default path.
+/// The simulation over the default path whose trace is repeated to these sizes.
 const DURATION: &str = "10s";
 const CONTROLLER: &str = "gallop-vegas";
 
@@ -35,7 +36,7 @@ struct Row {
     value: f64,
 }
 
-/// What reading a trace in one way cost.
+/// The cost of reading a trace in one way.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Reading {
     size: String,

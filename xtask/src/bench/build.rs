@@ -1,4 +1,4 @@
-//! What a build from nothing costs, and which packages.
+//! The cost of a build from nothing, and of its packages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ struct Unit {
     duration: f64,
 }
 
-/// What the build cost.
+/// The cost of the build.
 #[derive(Debug, Serialize)]
 struct Build {
     /// CPU time of cargo and all that it ran.

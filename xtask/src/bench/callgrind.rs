@@ -10,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
-/// What a program executed within one function, from each time that the function was entered until
-/// it returned.
+/// The instructions of a program within one function, from each time that the function was entered
+/// until it returned.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// What the program wrote on standard output, line by line.
+    /// The lines that the program wrote on standard output.
     pub lines: Vec<String>,
     /// Instructions by function called, each with what it called itself: one table for each time.
     pub calls: Vec<BTreeMap<String, u64>>,

@@ -1,4 +1,4 @@
-//! What controllers cost, in instructions: behind quiche's plug point, built in, and alone.
+//! The cost of controllers, in instructions: behind quiche's plug point, built in, and alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ const CHECKED_WINDOW: &str = "100";
 /// §13.2.2).
 const LARGEST: [&str; 4] = ["--windows", "100000", "--acks", "2"];
 
-/// What `gallop-bench controllers` prints of a case.
+/// A case as `gallop-bench controllers` prints it.
 #[derive(Debug, Deserialize)]
 struct Case {
     controller: String,
@@ -40,7 +40,7 @@ struct Case {
     acks: u64,
 }
 
-/// What a case costs.
+/// The cost of a case.
 #[derive(Debug, Serialize)]
 struct Cost {
     controller: String,

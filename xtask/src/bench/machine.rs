@@ -1,4 +1,4 @@
-//! What benchmarks ran on.
+//! The machine that benchmarks ran on.
 
 use std::fs;
 use std::process::Command;

@@ -23,8 +23,8 @@ use crate::{process, setup};
 /// Measure what controllers, connections, simulations, analyses and builds cost
 ///
 /// Everything is compared within one run, as a ratio. Instructions are counted by valgrind; what is
-/// timed is CPU time. The sections of docs/benchmarks.md of what was measured are written anew; what
-/// stands around them stays.
+/// timed is CPU time. The sections of docs/benchmarks.md of what was measured are written anew;
+/// what stands around them stays.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,18 +32,19 @@ Examples:
   cargo xtask bench controllers transfer --json bench.json
   cargo xtask bench controllers --accept")]
 pub struct Arguments {
-    /// What to measure [default: all]
+    /// The benchmarks to run [default: all]
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Benchmark>,
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Commit the ratios of the controllers as those that `cargo xtask test` holds later ones against
+    /// Commit the ratios of the controllers as those that `cargo xtask test` holds later ones
+    /// against
     #[arg(long)]
     accept: bool,
 }
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
     /// Instructions per ACK and per packet sent
@@ -69,7 +70,7 @@ pub struct Place {
     pub target: PathBuf,
 }
 
-/// What a benchmark found.
+/// The results of a benchmark.
 #[derive(Debug)]
 struct Outcome {
     json: Value,

@@ -24,7 +24,7 @@ const PEER_PORT: u16 = 443;
 
 const OUR_PORT: u16 = 4433;
 
-/// What clients ask for.
+/// A load of requests.
 struct Load {
     name: &'static str,
     connections: u64,
@@ -72,7 +72,7 @@ const LIMIT_S: u64 = 120;
 /// Of several runs the one with the least CPU time counts.
 const RUNS: usize = 2;
 
-/// How a server did under a load.
+/// The performance of a server under a load.
 #[derive(Debug, Serialize)]
 struct Served {
     server: String,
@@ -83,7 +83,7 @@ struct Served {
     error: Option<String>,
 }
 
-/// What was measured.
+/// The measured values.
 #[derive(Debug, Serialize)]
 struct Figures {
     requests_per_s: f64,
@@ -95,7 +95,7 @@ struct Figures {
     memory_kib_per_connection: f64,
 }
 
-/// What `gallop-client --json` prints, as far as it matters here.
+/// The part of the output of `gallop-client --json` that matters here.
 #[derive(Debug, Deserialize)]
 struct Report {
     duration_s: f64,
@@ -112,8 +112,8 @@ struct Transfer {
 ///
 /// # Errors
 ///
-/// Our own programs cannot be built or fail. A peer that cannot be built is left out, and the reason is
-/// said; one that fails under a load is said to in its place.
+/// Our own programs cannot be built or fail. A peer that cannot be built is left out, and the
+/// reason is said; one that fails under a load is said to in its place.
 pub(super) fn run(place: &Place) -> Result<Outcome> {
     build(place, "gallop-interop", "gallop-server")?;
     let folder = place.target.join("bench").join("server");
@@ -319,7 +319,7 @@ fn fetch(place: &Place, port: u16, load: &Load, connections: u64, requests: u64)
         .arg(format!("https://127.0.0.1:{port}/{}", file(load)))
         .output()
         .context("cannot run gallop-client")?;
-    // What failed it says there, too.
+    // It names its failures there, too.
     let report: Report = serde_json::from_slice(&output.stdout).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr);
         format!("gallop-client: {}: {}", output.status, said.trim())

@@ -1,4 +1,4 @@
-//! How fast the simulator is.
+//! The speed of the simulator.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -14,7 +14,7 @@ const CONTROLLERS: [&str; 2] = ["reno", "gallop-vegas"];
 /// Of several runs the fastest counts: what disturbs can only make it slower.
 const RUNS: usize = 3;
 
-/// What `gallop-bench simulator` prints of a simulation.
+/// A simulation as `gallop-bench simulator` prints it.
 #[derive(Debug, Deserialize, Serialize)]
 struct Speed {
     flows: u32,

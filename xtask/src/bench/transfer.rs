@@ -1,4 +1,4 @@
-//! What a whole transfer costs, in instructions: both ends, TLS and the simulator between them.
+//! The cost of a whole transfer, in instructions: both ends, TLS and the simulator between them.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::setup;
 /// In this function the transfer happens.
 const FUNCTION: &str = "gallop_bench::simulations::whole_transfer";
 
-/// What the others are compared with.
+/// The controller that the others are compared with.
 const REFERENCE: &str = "reno";
 
 const CONTROLLERS: [&str; 7] = [
@@ -28,7 +28,7 @@ const CONTROLLERS: [&str; 7] = [
 /// Two lengths: their difference is without handshake and slow start.
 const BYTES: [u64; 2] = [5_000_000, 25_000_000];
 
-/// What `gallop-bench transfer` prints.
+/// The output of `gallop-bench transfer`.
 #[derive(Debug, Deserialize)]
 struct Transferred {
     bytes: u64,
@@ -37,7 +37,7 @@ struct Transferred {
     client_packets: u64,
 }
 
-/// What a megabyte costs.
+/// The cost of a megabyte.
 #[derive(Debug, Serialize)]
 struct Cost {
     controller: &'static str,

@@ -1,4 +1,4 @@
-//! What Linux knows of the CPU time and memory of processes (proc(5)).
+//! CPU time and memory of processes, from Linux (proc(5)).
 
 use std::fs;
 

@@ -96,7 +96,9 @@ fn simulated(processor: Option<&str>) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn same_bytes_on_every_processor() {
     let here = simulated(None);
-    let traces = here.keys().filter(|path| path.extension().is_some_and(|end| end == "sqlog"));
+    let traces = here
+        .keys()
+        .filter(|path| path.extension().is_some_and(|end| end == "sqlog"));
     assert_eq!(traces.count(), 10);
     assert!(here.contains_key(Path::new("sweep/processors/results.parquet")));
     for (processor, value) in PROCESSORS {
@@ -104,7 +106,10 @@ fn same_bytes_on_every_processor() {
         assert!(here.keys().eq(there.keys()), "{processor}: other files");
         for (path, bytes) in &here {
             let path = path.display();
-            assert!(*bytes == there[Path::new(&path.to_string())], "{processor}: {path} differs");
+            assert!(
+                *bytes == there[Path::new(&path.to_string())],
+                "{processor}: {path} differs"
+            );
         }
     }
 }

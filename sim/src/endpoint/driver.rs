@@ -4,15 +4,12 @@
 
 use crate::endpoint::acks::{AckPolicy, PendingAcks};
 use crate::endpoint::application::Application;
-use crate::endpoint::buffers::StreamBuffers;
+use crate::endpoint::connection::{Connection, ConnectionError, failed};
 use crate::endpoint::moves::{Addresses, Itinerary, Move};
+use crate::endpoint::pool::Pool;
 use crate::isolation::clock::{Epoch, Time};
 use crate::packet::{Packet, Side};
-use quiche::h3;
 use std::time::Duration;
-
-/// A connection as the simulator drives it.
-pub type Connection = quiche::Connection<StreamBuffers>;
 
 /// A datagram with that many bytes less than the largest has not been filled:
 /// quiche leaves a few bytes over when the rest would not hold a frame.
@@ -35,37 +32,6 @@ pub enum Action {
 
 /// Is told of every action of a connection, right after it.
 pub(crate) type Watch<'a> = dyn FnMut(Action, &Connection) + 'a;
-
-/// Which operation of a connection failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{operation} failed: {error}")]
-pub struct ConnectionError {
-    operation: &'static str,
-    error: StackError,
-}
-
-/// What quiche reported.
-#[derive(Debug, thiserror::Error)]
-enum StackError {
-    #[error(transparent)]
-    Quic(quiche::Error),
-    #[error("HTTP/3: {0}")]
-    Http3(h3::Error),
-}
-
-pub(crate) fn failed(operation: &'static str) -> impl Fn(quiche::Error) -> ConnectionError {
-    move |error| ConnectionError {
-        operation,
-        error: StackError::Quic(error),
-    }
-}
-
-pub(crate) fn failed_http3(operation: &'static str) -> impl Fn(h3::Error) -> ConnectionError {
-    move |error| ConnectionError {
-        operation,
-        error: StackError::Http3(error),
-    }
-}
 
 /// One end of a connection.
 pub(crate) struct Endpoint {
@@ -391,24 +357,5 @@ impl Endpoint {
         let decision = self.connection.get_next_release_time()?;
         let release = decision.time(epoch.instant(now))?;
         Some(epoch.time(release))
-    }
-}
-
-/// Packets that have reached their end, for reuse.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    packets: Vec<Packet>,
-}
-
-impl Pool {
-    /// A packet of any content.
-    fn take(&mut self) -> Packet {
-        self.packets
-            .pop()
-            .unwrap_or_else(|| Packet::new(0, Side::Client, 0, Vec::new()))
-    }
-
-    pub(crate) fn put(&mut self, packet: Packet) {
-        self.packets.push(packet);
     }
 }

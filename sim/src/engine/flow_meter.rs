@@ -44,8 +44,8 @@
 use crate::endpoint::Connection;
 use crate::endpoint::application::Answer;
 use crate::engine::Simulation;
-use crate::engine::ends::Running;
 use crate::engine::flow::FlowReport;
+use crate::engine::running::Running;
 use crate::measure::Measure;
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;

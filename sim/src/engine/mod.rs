@@ -1,10 +1,12 @@
 //! The engine: flows over a topology of links, moved by events in virtual time.
 
 mod agenda;
+mod connect;
 mod ends;
 pub(crate) mod error;
 pub(crate) mod flow;
 pub(crate) mod flow_meter;
+mod running;
 mod simulation;
 pub mod topology;
 

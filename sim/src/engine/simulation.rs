@@ -2,9 +2,11 @@
 
 use crate::endpoint::{Connection, ConnectionError, Pool};
 use crate::engine::agenda::{Agenda, Event};
-use crate::engine::ends::{Running, Stage, connect, watch};
+use crate::engine::connect::connect;
+use crate::engine::ends::watch;
 use crate::engine::error::SimulationError;
 use crate::engine::flow::{Flow, FlowReport};
+use crate::engine::running::{Running, Stage};
 use crate::engine::topology::{LinkId, Route, Topology};
 use crate::isolation::clock::{self, Epoch, Time};
 use crate::link::{Link, Taken};

@@ -3,7 +3,7 @@
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
-use crate::endpoint::{Connection, ConnectionError, failed};
+use crate::endpoint::connection::{Connection, ConnectionError, failed};
 use crate::time::Time;
 use crate::traffic::conversation::Protocol;
 use crate::traffic::conversation::{Conversation, Exchange, Pace};

@@ -1,7 +1,7 @@
 //! Requests and answers over HTTP/3 (RFC 9114), as quiche's own does it.
 
 use crate::endpoint::buffers::StreamData;
-use crate::endpoint::{Connection, ConnectionError, failed_http3};
+use crate::endpoint::connection::{Connection, ConnectionError, failed_http3};
 use quiche::h3::{self, Event, Header};
 use std::fmt;
 

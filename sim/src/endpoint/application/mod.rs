@@ -7,7 +7,7 @@ mod server;
 pub(crate) use client::{Answer, Client};
 pub(crate) use server::Server;
 
-use crate::endpoint::{Connection, ConnectionError};
+use crate::endpoint::connection::{Connection, ConnectionError};
 use crate::time::Time;
 use crate::traffic::Source;
 use std::cell::RefCell;

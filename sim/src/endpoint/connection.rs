@@ -1,0 +1,38 @@
+//! A connection as the simulator drives it, and the failures of its operations.
+
+use crate::endpoint::buffers::StreamBuffers;
+use quiche::h3;
+
+/// A connection as the simulator drives it.
+pub type Connection = quiche::Connection<StreamBuffers>;
+
+/// Which operation of a connection failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} failed: {error}")]
+pub struct ConnectionError {
+    operation: &'static str,
+    error: StackError,
+}
+
+/// What quiche reported.
+#[derive(Debug, thiserror::Error)]
+enum StackError {
+    #[error(transparent)]
+    Quic(quiche::Error),
+    #[error("HTTP/3: {0}")]
+    Http3(h3::Error),
+}
+
+pub(crate) fn failed(operation: &'static str) -> impl Fn(quiche::Error) -> ConnectionError {
+    move |error| ConnectionError {
+        operation,
+        error: StackError::Quic(error),
+    }
+}
+
+pub(crate) fn failed_http3(operation: &'static str) -> impl Fn(h3::Error) -> ConnectionError {
+    move |error| ConnectionError {
+        operation,
+        error: StackError::Http3(error),
+    }
+}

@@ -1,25 +1,28 @@
 //! Makes links and routes of an experiment's network.
 
-use super::graph::{Graph, Step};
-use super::{Conditions, DUMBBELL_LINKS, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
-use super::{LossSpec, Network, ReverseSpec};
-use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
-use crate::impairment::{
-    Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
-    NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, WhileItLasts,
-};
-use crate::invalid::Invalid;
-use crate::link::{Jitter, Link};
-use crate::queue::QueueSpec;
-use crate::random::{self, LINK_PARTS, Random};
-use crate::rate_course::{RateCourse, TraceError};
-use crate::units::{Buffer, LinkRate, Rate, Span, UnitError, WIRE_OVERHEAD_BYTES};
-use std::fs;
-use std::io;
+mod error;
+mod impairments;
+mod pace;
+
+pub use error::BuildError;
+
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use thiserror::Error;
+
+use gallop_network::Invalid;
+use gallop_network::link::{Jitter, Link};
+use gallop_network::queue::QueueSpec;
+use gallop_network::random;
+use gallop_network::units::{Buffer, Rate, Span, WIRE_OVERHEAD_BYTES};
+
+use super::Network;
+use super::graph::{Graph, Step};
+use super::link::{Conditions, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
+use super::place::{FlowDirection, FlowPlace};
+use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
+use impairments::{Randoms, impairments};
+use pace::{Pace, resolve};
 
 /// A network as the simulator wants it.
 #[derive(Debug)]
@@ -39,34 +42,6 @@ pub struct PathFacts {
     pub rate: Rate,
     /// Propagation delay there and back.
     pub round_trip: Duration,
-}
-
-/// Why a network cannot be built.
-#[derive(Debug, Error)]
-pub enum BuildError {
-    /// The description.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// A trace that cannot be read.
-    #[error("{place}: cannot read {path}: {error}")]
-    ReadTrace {
-        /// Where in the file.
-        place: String,
-        /// The trace.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A trace that is none.
-    #[error("{place}: {path} is not a trace of Mahimahi: {error}")]
-    Trace {
-        /// Where in the file.
-        place: String,
-        /// The trace.
-        path: PathBuf,
-        /// Why.
-        error: TraceError,
-    },
 }
 
 /// What waits on the way back when nothing else is said.
@@ -140,14 +115,6 @@ struct Way<'a> {
     queue: QueueSpec,
 }
 
-/// The rate of a link over time.
-struct Pace {
-    /// The rate at first; of a trace, the mean.
-    rate: Rate,
-    highest: Rate,
-    course: Option<RateCourse>,
-}
-
 /// The nodes of a dumbbell.
 const DUMBBELL_NODES: [&str; 2] = ["left", "right"];
 
@@ -198,7 +165,7 @@ impl<'a> Builder<'a> {
             spec.queue.clone().unwrap_or(QueueSpec::Unlimited),
         )?;
         let rate = match spec.access_rate {
-            Some(rate) => self.resolve(rate, "dumbbell.access-rate")?,
+            Some(rate) => resolve(rate, self.datagram_bytes, "dumbbell.access-rate")?,
             None => Rate::GIGABIT.max(highest.saturating_mul(2)),
         };
         for (number, flow) in flows.iter().enumerate() {
@@ -264,7 +231,7 @@ impl<'a> Builder<'a> {
 
     /// Adds one direction of a link; returns its highest rate.
     fn way(&mut self, way: Way) -> Result<Rate, BuildError> {
-        let pace = self.pace(way.place, way.rate)?;
+        let pace = Pace::new(way.place, way.rate, self.datagram_bytes, self.directory)?;
         let mut random = Randoms::new(self.seed, self.ways.len());
         let mut link = match &way.queue {
             QueueSpec::Unlimited if way.name.is_none() => Link::line(pace.rate, way.delay),
@@ -303,52 +270,6 @@ impl<'a> Builder<'a> {
         };
         self.ways.push((id, facts));
         Ok(pace.highest)
-    }
-
-    fn resolve(&self, rate: LinkRate, place: &str) -> Result<Rate, Invalid> {
-        let resolved = rate.resolve(self.datagram_bytes);
-        resolved.map_err(|error: UnitError| Invalid::new(place, error.to_string()))
-    }
-
-    fn pace(&self, place: &str, conditions: Conditions) -> Result<Pace, BuildError> {
-        if let Some(trace) = conditions.trace {
-            let path = self.directory.join(trace);
-            let place = || format!("{place}.trace");
-            let text = fs::read_to_string(&path).map_err(|error| BuildError::ReadTrace {
-                place: place(),
-                path: path.clone(),
-                error,
-            })?;
-            let course = RateCourse::mahimahi(&text).map_err(|error| BuildError::Trace {
-                place: place(),
-                path,
-                error,
-            })?;
-            return Ok(Pace {
-                rate: course.typical_rate(),
-                highest: course.highest_rate(),
-                course: Some(course),
-            });
-        }
-        let missing = || Invalid::new(place, "it has neither a rate nor a trace");
-        let rate = self.resolve(
-            conditions.rate.ok_or_else(missing)?,
-            &format!("{place}.rate"),
-        )?;
-        let mut changes = Vec::new();
-        for (number, change) in conditions.changes.iter().enumerate() {
-            if let Some(rate) = change.rate {
-                let place = format!("{place}.changes[{number}].rate");
-                changes.push((change.at.duration(), self.resolve(rate, &place)?));
-            }
-        }
-        let highest = changes.iter().map(|&(_, rate)| rate).fold(rate, Rate::max);
-        let course = (!changes.is_empty()).then(|| RateCourse::changing(rate, &changes));
-        Ok(Pace {
-            rate,
-            highest,
-            course,
-        })
     }
 
     /// Adds the route of the next flow, which is described under number `flow`;
@@ -397,92 +318,4 @@ impl<'a> Builder<'a> {
 /// The number of a direction among those of all links.
 fn way(step: Step) -> usize {
     2 * step.link + usize::from(!step.forward)
-}
-
-impl Conditions<'_> {
-    /// It says something about the rate.
-    fn has_rate(&self) -> bool {
-        self.rate.is_some() || self.trace.is_some()
-    }
-}
-
-/// Streams of random numbers for the parts of one direction of a link.
-struct Randoms {
-    seed: u64,
-    next: u64,
-}
-
-/// More parts than one direction of a link has.
-const PARTS_PER_WAY: u64 = 16;
-
-impl Randoms {
-    fn new(seed: u64, way: usize) -> Randoms {
-        let next = LINK_PARTS + PARTS_PER_WAY * way as u64;
-        Randoms { seed, next }
-    }
-
-    fn next(&mut self) -> Random {
-        let random = random::stream(self.seed, self.next);
-        self.next += 1;
-        random
-    }
-}
-
-/// The impairments at the entrance of a link: first what loses, then what changes
-/// and multiplies, then what delays.
-fn impairments(
-    conditions: Conditions,
-    random: &mut Randoms,
-) -> Result<Vec<Box<dyn Impairment>>, NotAProbability> {
-    let mut all: Vec<Box<dyn Impairment>> = Vec::new();
-    for outage in conditions.outages {
-        let outage = Outage::new(outage.from.duration(), outage.to.duration());
-        all.push(Box::new(outage));
-    }
-    let mut add = |impairment: Box<dyn Impairment>| {
-        all.push(match conditions.impaired_during {
-            None => impairment,
-            Some(period) => {
-                let (from, to) = (period.from.duration(), period.to.duration());
-                Box::new(WhileItLasts::new(from, to, impairment))
-            }
-        });
-    };
-    match conditions.loss {
-        None => {}
-        Some(LossSpec::Uniform(loss)) => add(Box::new(RandomLoss::new(*loss, random.next())?)),
-        Some(LossSpec::GilbertElliott(spec)) => add(Box::new(GilbertElliott::new(
-            spec.p,
-            spec.r,
-            spec.good,
-            spec.bad,
-            random.next(),
-        )?)),
-        Some(LossSpec::Given(spec)) => add(Box::new(GivenLoss::new(spec.packets.clone()))),
-    }
-    if let Some(mtu) = conditions.mtu {
-        add(Box::new(SizeLimit::new(mtu)));
-    }
-    if let Some(corrupt) = conditions.corrupt {
-        add(Box::new(Corruption::new(corrupt, random.next())?));
-    }
-    if let Some(duplicate) = conditions.duplicate {
-        add(Box::new(Duplication::new(duplicate, random.next())?));
-    }
-    if let Some(reorder) = conditions.reorder {
-        let delay = reorder.delay.duration();
-        let reordering = Reordering::new(reorder.probability, delay, random.next())?;
-        add(Box::new(reordering));
-    }
-    if let Some(jitter) = conditions.jitter {
-        add(Box::new(Jittering::new(
-            jitter.max.duration(),
-            jitter.in_order,
-            random.next(),
-        )));
-    }
-    if let Some(every) = conditions.bundle {
-        add(Box::new(Bundling::new(every.duration())));
-    }
-    Ok(all)
 }

@@ -1,0 +1,36 @@
+//! Why a network cannot be built.
+
+use std::io;
+use std::path::PathBuf;
+
+use gallop_network::Invalid;
+use gallop_network::rate_course::TraceError;
+use thiserror::Error;
+
+/// Why a network cannot be built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The description.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// A trace that cannot be read.
+    #[error("{place}: cannot read {path}: {error}")]
+    ReadTrace {
+        /// Where in the file.
+        place: String,
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A trace that is none.
+    #[error("{place}: {path} is not a trace of Mahimahi: {error}")]
+    Trace {
+        /// Where in the file.
+        place: String,
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: TraceError,
+    },
+}

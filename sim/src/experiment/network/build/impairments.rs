@@ -1,0 +1,91 @@
+//! Makes the impairments of a link.
+
+use gallop_network::impairment::{
+    Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
+    NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, WhileItLasts,
+};
+use gallop_network::random::{self, LINK_PARTS, Random};
+
+use super::super::impairment::LossSpec;
+use super::super::link::Conditions;
+
+/// Streams of random numbers for the parts of one direction of a link.
+pub(super) struct Randoms {
+    seed: u64,
+    next: u64,
+}
+
+/// More parts than one direction of a link has.
+const PARTS_PER_WAY: u64 = 16;
+
+impl Randoms {
+    pub(super) fn new(seed: u64, way: usize) -> Randoms {
+        let next = LINK_PARTS + PARTS_PER_WAY * way as u64;
+        Randoms { seed, next }
+    }
+
+    pub(super) fn next(&mut self) -> Random {
+        let random = random::stream(self.seed, self.next);
+        self.next += 1;
+        random
+    }
+}
+
+/// The impairments at the entrance of a link: first what loses, then what changes
+/// and multiplies, then what delays.
+pub(super) fn impairments(
+    conditions: Conditions,
+    random: &mut Randoms,
+) -> Result<Vec<Box<dyn Impairment>>, NotAProbability> {
+    let mut all: Vec<Box<dyn Impairment>> = Vec::new();
+    for outage in conditions.outages {
+        let outage = Outage::new(outage.from.duration(), outage.to.duration());
+        all.push(Box::new(outage));
+    }
+    let mut add = |impairment: Box<dyn Impairment>| {
+        all.push(match conditions.impaired_during {
+            None => impairment,
+            Some(period) => {
+                let (from, to) = (period.from.duration(), period.to.duration());
+                Box::new(WhileItLasts::new(from, to, impairment))
+            }
+        });
+    };
+    match conditions.loss {
+        None => {}
+        Some(LossSpec::Uniform(loss)) => add(Box::new(RandomLoss::new(*loss, random.next())?)),
+        Some(LossSpec::GilbertElliott(spec)) => add(Box::new(GilbertElliott::new(
+            spec.p,
+            spec.r,
+            spec.good,
+            spec.bad,
+            random.next(),
+        )?)),
+        Some(LossSpec::Given(spec)) => add(Box::new(GivenLoss::new(spec.packets.clone()))),
+    }
+    if let Some(mtu) = conditions.mtu {
+        add(Box::new(SizeLimit::new(mtu)));
+    }
+    if let Some(corrupt) = conditions.corrupt {
+        add(Box::new(Corruption::new(corrupt, random.next())?));
+    }
+    if let Some(duplicate) = conditions.duplicate {
+        add(Box::new(Duplication::new(duplicate, random.next())?));
+    }
+    if let Some(reorder) = conditions.reorder {
+        let delay = reorder.delay.duration();
+        let reordering = Reordering::new(reorder.probability, delay, random.next())?;
+        add(Box::new(reordering));
+    }
+    if let Some(jitter) = conditions.jitter {
+        add(Box::new(Jittering::new(
+            jitter.max.duration(),
+            jitter.in_order,
+            random.next(),
+        )));
+    }
+    if let Some(every) = conditions.bundle {
+        add(Box::new(Bundling::new(every.duration())));
+    }
+    Ok(all)
+}

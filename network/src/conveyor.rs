@@ -1,15 +1,16 @@
-//! A link that is driven by any clock: the same queues, rates and delays as in a
-//! simulation, for packets that really exist.
+//! A link that is driven by any clock: the same queues, rates and delays as in a simulation, for
+//! packets that really exist.
+
+use std::collections::BTreeMap;
 
 use crate::link::{Link, Taken};
 use crate::packet::Packet;
 use crate::time::Time;
-use std::collections::BTreeMap;
 
 /// A link and the packets on it.
 ///
-/// What happens on the link happens at its own exact times, however late it is
-/// looked at: lateness of one packet does not add to that of the next.
+/// What happens on the link happens at its own exact times, however late it is looked at: lateness
+/// of one packet does not add to that of the next.
 ///
 /// ```
 /// use gallop_network::time::Time;
@@ -76,8 +77,7 @@ impl Conveyor {
         &self.link
     }
 
-    /// `packet` comes to the link `now`, which must not be before an earlier
-    /// call's time.
+    /// `packet` comes to the link `now`, which must not be before an earlier call's time.
     pub fn offer(&mut self, mut packet: Packet, now: Time) {
         self.advance(now);
         let admission = self.link.admit(&mut packet, now);
@@ -168,12 +168,13 @@ impl Conveyor {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::impairment::{Duplication, Reordering};
     use crate::packet::Side;
     use crate::queue::DropTail;
     use crate::random;
-    use std::time::Duration;
 
     fn at(microseconds: u64) -> Time {
         Duration::from_micros(microseconds).into()

@@ -22,12 +22,10 @@ impl Side {
     }
 }
 
-/// What a packet's header says about explicit congestion notification
-/// (RFC 3168 §5).
+/// What a packet's header says about explicit congestion notification (RFC 3168 §5).
 ///
-/// NOTE: quiche 0.30 neither asks for marks nor reads them. A simulated flow may
-/// send packets that allow them; the marks are counted where they are made, and
-/// no sender reacts to them.
+/// NOTE: quiche 0.30 neither asks for marks nor reads them. A simulated flow may send packets that
+/// allow them; the marks are counted where they are made, and no sender reacts to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// The packet does not allow marks.
@@ -41,8 +39,8 @@ pub enum Ecn {
 
 /// A UDP datagram, or a whole packet, under way. It is cheap to move.
 ///
-/// What links ask of it is in the packet itself: among thousands of packets its
-/// payload would have to come from far away in memory, and only the ends read that.
+/// What links ask of it is in the packet itself: among thousands of packets its payload would have
+/// to come from far away in memory, and only the ends read that.
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// The payload and then room for longer ones: packets are used again.
@@ -62,8 +60,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet of `flow` to side `to`, number `sequence` among the datagrams of
-    /// its sender, at the start of its route.
+    /// A packet of `flow` to side `to`, number `sequence` among the datagrams of its sender, at the
+    /// start of its route.
     #[must_use]
     pub fn new(flow: usize, to: Side, sequence: u64, payload: Vec<u8>) -> Packet {
         Packet {
@@ -80,8 +78,8 @@ impl Packet {
         }
     }
 
-    /// As [`new`](Packet::new), of a packet with its headers: `wire` is all that
-    /// links serialise, and counts as the payload.
+    /// As [`new`](Packet::new), of a packet with its headers: `wire` is all that links serialise,
+    /// and counts as the payload.
     #[must_use]
     pub fn whole(flow: usize, to: Side, sequence: u64, wire: Vec<u8>) -> Packet {
         Packet {
@@ -90,8 +88,7 @@ impl Packet {
         }
     }
 
-    /// Makes this packet the one that [`new`](Packet::new) would, with the
-    /// payload it has.
+    /// Makes this packet the one that [`new`](Packet::new) would, with the payload it has.
     pub fn readdress(&mut self, flow: usize, to: Side, client_address: u16, sequence: u64) {
         self.flow = flow;
         self.to = to;
@@ -134,8 +131,7 @@ impl Packet {
         }
     }
 
-    /// Puts another payload in place of what was sent, as a broken or hostile
-    /// network may.
+    /// Puts another payload in place of what was sent, as a broken or hostile network may.
     pub fn replace_payload(&mut self, payload: &[u8]) {
         self.room_for(payload.len()).copy_from_slice(payload);
         self.corrupted = true;
@@ -188,8 +184,7 @@ impl Packet {
         &self.buffer[..self.length]
     }
 
-    /// The UDP payload, to decrypt in place; or the packet if it is a
-    /// [`whole`](Packet::whole) one.
+    /// The UDP payload, to decrypt in place; or the packet if it is a [`whole`](Packet::whole) one.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let length = self.length;
         &mut self.buffer[..length]

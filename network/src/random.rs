@@ -1,6 +1,5 @@
-//! Random numbers for the simulated network, apart from those of the
-//! connections: one independent stream per part,
-//! so that adding a part does not change what the others draw.
+//! Random numbers for the simulated network, apart from those of the connections: one independent
+//! stream per part, so that adding a part does not change what the others draw.
 
 use rand::Rng;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -12,8 +11,7 @@ pub type Random = Xoshiro256PlusPlus;
 /// The first part that says how late a flow of an experiment starts.
 pub const START_PARTS: u64 = 1 << 30;
 
-/// The first part that belongs to a link of an experiment's network; flows come
-/// before.
+/// The first part that belongs to a link of an experiment's network; flows come before.
 pub const LINK_PARTS: u64 = 1 << 31;
 
 /// The stream of part number `part`, below 2^32, under the simulation's `seed`.

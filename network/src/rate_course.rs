@@ -1,13 +1,14 @@
 //! The rate of a link that changes over time.
 
-use crate::time::Time;
-use crate::units::Rate;
-use netem_trace::model::RepeatedBwPatternConfig;
 use std::time::Duration;
+
+use netem_trace::model::RepeatedBwPatternConfig;
 use thiserror::Error;
 
-/// A rate that is constant between given times. It may be zero for a while, and
-/// may repeat itself.
+use crate::time::Time;
+use crate::units::Rate;
+
+/// A rate that is constant between given times. It may be zero for a while, and may repeat itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateCourse {
     /// From when on which rate holds, in bits per second; the first is at 0.
@@ -60,13 +61,11 @@ impl RateCourse {
         }
     }
 
-    /// The course of a packet delivery trace, as Mahimahi has it: one time per
-    /// line, in milliseconds, at which 1500 bytes can be sent; starts again after
-    /// the last.
+    /// The course of a packet delivery trace, as Mahimahi has it: one time per line, in
+    /// milliseconds, at which 1500 bytes can be sent; starts again after the last.
     ///
-    /// NOTE: bytes are sent evenly within the millisecond, not all at its start,
-    /// and a packet that is not there at the start of a millisecond may use the
-    /// rest of it.
+    /// NOTE: bytes are sent evenly within the millisecond, not all at its start, and a packet that
+    /// is not there at the start of a millisecond may use the rest of it.
     ///
     /// # Errors
     /// Names the line that is no time or goes back.
@@ -164,8 +163,7 @@ impl RateCourse {
         bits
     }
 
-    /// The mean rate of a period, or the rate at the start of one that does not
-    /// repeat itself.
+    /// The mean rate of a period, or the rate at the start of one that does not repeat itself.
     #[must_use]
     pub fn typical_rate(&self) -> Rate {
         let bps = match self.period {

@@ -1,5 +1,8 @@
 //! What all queue disciplines have in common, and how FQ-CoDel shares.
 
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
 use gallop_network::packet::{Packet, Side};
 use gallop_network::queue::{
     Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedParameters,
@@ -8,8 +11,6 @@ use gallop_network::random;
 use gallop_network::time::Time;
 use gallop_network::units::{Buffer, WIRE_OVERHEAD_BYTES};
 use proptest::prelude::*;
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
-use std::time::Duration;
 
 const QUANTUM: u32 = 1500;
 
@@ -105,8 +106,8 @@ fn limits() -> impl Strategy<Value = Buffer> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What comes in waits, has gone out or has been dropped, once; the limit
-    /// holds; packets of one flow stay in order.
+    /// What comes in waits, has gone out or has been dropped, once; the limit holds; packets of one
+    /// flow stay in order.
     #[test]
     fn nothing_appears_or_disappears(limit in limits(), steps in steps()) {
         for mut queue in all_kinds(limit) {
@@ -158,9 +159,8 @@ proptest! {
         }
     }
 
-    /// A flow with packets of any size gets its share in bytes; a flow that has
-    /// had nothing to send waits for no more than a turn of those that are new
-    /// like itself.
+    /// A flow with packets of any size gets its share in bytes; a flow that has had nothing to send
+    /// waits for no more than a turn of those that are new like itself.
     #[test]
     fn fq_codel_shares_bytes_and_lets_sparse_flows_pass(
         sizes in prop::collection::vec(100..1500_usize, 2..6),

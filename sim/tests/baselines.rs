@@ -1,8 +1,9 @@
 //! The baselines over real quiche connections.
 
+use std::time::Duration;
+
 use gallop_sim::baselines::{self, CUBIC, RENO};
 use gallop_sim::{Controller, Dumbbell, Flow, FlowReport, Simulation, isolated};
-use std::time::Duration;
 
 const DATAGRAM_BYTES: usize = 1350;
 

@@ -1,11 +1,12 @@
 //! Same seed, same packets and qlog, to the byte.
 
-use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
 
 /// Keeps what is written to it.
 #[derive(Clone, Default)]

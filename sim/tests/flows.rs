@@ -1,5 +1,11 @@
 //! Flows over a dumbbell: timing, acknowledgements, transfers, and ends.
 
+use std::cell::RefCell;
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use gallop_sim::impairment::{Outage, RandomLoss, Reordering};
 use gallop_sim::traffic::{Bulk, Offer, OnOff, Source};
 use gallop_sim::{
@@ -10,11 +16,6 @@ use quiche::{
     AckEvent, CongestionController, CongestionControllerFactory, ControllerConfig, LossEvent,
     SentPacket,
 };
-use std::cell::RefCell;
-use std::num::NonZeroU32;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 const SEED: u64 = 7;
 

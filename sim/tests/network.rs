@@ -1,6 +1,10 @@
 //! Networks as experiments' files describe them: what is refused, where, and what flows over those
 //! that are not.
 
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
 use gallop_sim::experiment::network::{
     Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
 };
@@ -8,9 +12,6 @@ use gallop_sim::queue::QueueSpec;
 use gallop_sim::units::LinkRate;
 use gallop_sim::{Controller, Flow, Simulation, isolated};
 use serde::Deserialize;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
 const SEED: u64 = 3;
 

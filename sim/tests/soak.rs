@@ -1,7 +1,8 @@
 //! A few minutes of a long run; `gallop-sim soak` runs for hours.
 
-use gallop_sim::soak::{Options, Soak, Summary};
 use std::time::Duration;
+
+use gallop_sim::soak::{Options, Soak, Summary};
 
 fn run(seed: u64) -> Summary {
     let duration = Duration::from_secs(600);

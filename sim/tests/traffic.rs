@@ -1,5 +1,8 @@
 //! The traffic of flows and its metrics.
 
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use gallop_sim::conversation::Protocol;
 use gallop_sim::conversation::{Exchange, Pace};
 use gallop_sim::experiment::traffic::{Period, TrafficSpec};
@@ -10,8 +13,6 @@ use gallop_sim::units::stream_bytes_per_packet;
 use gallop_sim::{
     Controller, Conversation, Dumbbell, Flow, Side, Simulation, SimulationError, isolated, random,
 };
-use std::num::NonZeroU32;
-use std::time::Duration;
 
 const SEED: u64 = 3;
 const DATAGRAM_BYTES: usize = 1350;

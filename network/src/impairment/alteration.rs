@@ -1,10 +1,11 @@
 //! What changes packets or their number.
 
+use rand::RngExt;
+
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::time::Time;
-use rand::RngExt;
 
 /// Duplicates every packet with the same probability, independently.
 #[derive(Clone, Debug)]
@@ -35,9 +36,9 @@ impl Impairment for Duplication {
     }
 }
 
-/// Changes one bit of a packet's payload, with the same probability for every
-/// packet. QUIC's packet protection finds that out and discards the packet
-/// (RFC 9001 §5.5), but it has used the links until then.
+/// Changes one bit of a packet's payload, with the same probability for every packet. QUIC's packet
+/// protection finds that out and discards the packet (RFC 9001 §5.5), but it has used the links
+/// until then.
 #[derive(Clone, Debug)]
 pub struct Corruption {
     probability: f64,

@@ -1,14 +1,16 @@
 //! Delay per packet: reordering, jitter and bundling.
 
+use std::time::Duration;
+
+use rand::RngExt;
+
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::time::Time;
-use rand::RngExt;
-use std::time::Duration;
 
-/// Holds every packet with the same probability for the same time, so that
-/// those sent within that time overtake it.
+/// Holds every packet with the same probability for the same time, so that those sent within that
+/// time overtake it.
 #[derive(Clone, Debug)]
 pub struct Reordering {
     probability: f64,
@@ -54,8 +56,8 @@ pub struct Jittering {
 }
 
 impl Jittering {
-    /// Holds for at most `max`. With `in_order` no packet overtakes another: it
-    /// is held at least until a nanosecond after the one before it.
+    /// Holds for at most `max`. With `in_order` no packet overtakes another: it is held at least
+    /// until a nanosecond after the one before it.
     #[must_use]
     pub fn new(max: Duration, in_order: bool, random: Random) -> Jittering {
         Jittering {
@@ -78,17 +80,17 @@ impl Impairment for Jittering {
     }
 }
 
-/// Holds packets until the next of evenly spaced times, at which all that wait
-/// go on together: how acknowledgements are compressed by a medium that a host
-/// may use at times only, such as Wi-Fi, cable and mobile networks.
+/// Holds packets until the next of evenly spaced times, at which all that wait go on together: how
+/// acknowledgements are compressed by a medium that a host may use at times only, such as Wi-Fi,
+/// cable and mobile networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundling {
     every_ns: u64,
 }
 
 impl Bundling {
-    /// Lets packets go on at multiples of `every`, at least a nanosecond, counted
-    /// from the start of the simulation.
+    /// Lets packets go on at multiples of `every`, at least a nanosecond, counted from the start of
+    /// the simulation.
     #[must_use]
     pub fn new(every: Duration) -> Bundling {
         Bundling {

@@ -1,11 +1,13 @@
 //! Loss: at random, in bursts, of given packets, of large ones, and for a while.
 
+use std::time::Duration;
+
+use rand::RngExt;
+
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::time::Time;
-use rand::RngExt;
-use std::time::Duration;
 
 /// Loses every packet with the same probability, independently.
 #[derive(Clone, Debug)]
@@ -36,14 +38,13 @@ impl Impairment for RandomLoss {
     }
 }
 
-/// Loses packets in bursts: a chain of two states, good and bad, takes a step
-/// per packet and then loses it with the probability of its state (E. N. Gilbert,
-/// "Capacity of a burst-noise channel", 1960; E. O. Elliott, "Estimates of error
-/// rates for codes on burst-noise channels", 1963). It begins in the good state.
+/// Loses packets in bursts: a chain of two states, good and bad, takes a step per packet and then
+/// loses it with the probability of its state (E. N. Gilbert, "Capacity of a burst-noise channel",
+/// 1960; E. O. Elliott, "Estimates of error rates for codes on burst-noise channels", 1963). It
+/// begins in the good state.
 ///
-/// With p and r the probabilities of leaving the good and the bad state, the
-/// share of packets in the bad state is p / (p + r), and a stay there lasts 1 / r
-/// packets in the mean.
+/// With p and r the probabilities of leaving the good and the bad state, the share of packets in
+/// the bad state is p / (p + r), and a stay there lasts 1 / r packets in the mean.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
     to_bad: f64,
@@ -55,9 +56,8 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Goes from good to bad with probability `to_bad` per packet, back with
-    /// `to_good`, and loses packets with `loss_in_good` and `loss_in_bad` (all
-    /// 0 to 1).
+    /// Goes from good to bad with probability `to_bad` per packet, back with `to_good`, and loses
+    /// packets with `loss_in_good` and `loss_in_bad` (all 0 to 1).
     ///
     /// # Errors
     /// Refuses what is not a probability.
@@ -137,8 +137,8 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// Loses packets that arrive at `from` or later and before `to`, both
-    /// counted from the start of the simulation.
+    /// Loses packets that arrive at `from` or later and before `to`, both counted from the start of
+    /// the simulation.
     #[must_use]
     pub fn new(from: Duration, to: Duration) -> Outage {
         Outage {
@@ -157,8 +157,7 @@ impl Impairment for Outage {
     }
 }
 
-/// Loses every packet that is too large, without a word: a path MTU black hole
-/// (RFC 8899 §1.2).
+/// Loses every packet that is too large, without a word: a path MTU black hole (RFC 8899 §1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeLimit {
     mtu_bytes: u64,

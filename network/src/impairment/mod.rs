@@ -10,11 +10,13 @@ pub use delay::{Bundling, Jittering, Reordering};
 pub use loss::{GilbertElliott, GivenLoss, Outage, RandomLoss, SizeLimit};
 pub use while_it_lasts::WhileItLasts;
 
-use crate::packet::Packet;
-use crate::time::Time;
 use std::fmt::Debug;
 use std::time::Duration;
+
 use thiserror::Error;
+
+use crate::packet::Packet;
+use crate::time::Time;
 
 /// What becomes of a packet at the entrance of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Impairments that pass.
 
+use std::time::Duration;
+
 use super::{Fate, Impairment};
 use crate::packet::Packet;
 use crate::time::Time;
-use std::time::Duration;
 
 /// Another impairment, between two times only.
 #[derive(Debug)]
@@ -14,9 +15,8 @@ pub struct WhileItLasts {
 }
 
 impl WhileItLasts {
-    /// Has `inner` decide about packets that arrive at `from` or later and before
-    /// `to`, both counted from the start of the simulation. All others pass, and
-    /// `inner` does not see them.
+    /// Has `inner` decide about packets that arrive at `from` or later and before `to`, both
+    /// counted from the start of the simulation. All others pass, and `inner` does not see them.
     #[must_use]
     pub fn new(from: Duration, to: Duration, inner: Box<dyn Impairment>) -> WhileItLasts {
         WhileItLasts {

@@ -1,5 +1,9 @@
 //! Makes the queue that a file describes.
 
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+
+use rand::Rng;
+
 use super::QueueSpec;
 use crate::invalid::Invalid;
 use crate::queue::{
@@ -8,16 +12,14 @@ use crate::queue::{
 };
 use crate::random::Random;
 use crate::units::{Buffer, Rate};
-use rand::Rng;
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 /// A queue that is measured and never full.
 const NO_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MAX);
 
 impl QueueSpec {
-    /// Builds the queue for a link of `rate`, on which a full packet has
-    /// `full_packet_bytes` on the wire. What is random draws from `random`, which
-    /// is asked at most once. `place` is where the description stands.
+    /// Builds the queue for a link of `rate`, on which a full packet has `full_packet_bytes` on the
+    /// wire. What is random draws from `random`, which is asked at most once. `place` is where the
+    /// description stands.
     ///
     /// # Errors
     /// Refuses parameters that contradict each other.

@@ -1,11 +1,12 @@
 //! Controlled delay: RFC 8289.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use super::{Queue, fits};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::units::Buffer;
-use std::collections::VecDeque;
-use std::time::Duration;
 
 /// How a [`Codel`] queue decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,7 @@ pub(super) struct Law {
     pub(super) target: Duration,
     pub(super) interval: Duration,
     pub(super) ecn: bool,
-    /// The largest packet yet, in bytes: with no more than that waiting, nothing
-    /// is dropped.
+    /// The largest packet yet, in bytes: with no more than that waiting, nothing is dropped.
     pub(super) largest_bytes: u64,
 }
 
@@ -86,8 +86,7 @@ pub(super) struct Toll<'a> {
 }
 
 impl Law {
-    /// RFC 8289 §5.6: after so many drops the next one follows `interval` / √count
-    /// later.
+    /// RFC 8289 §5.6: after so many drops the next one follows `interval` / √count later.
     fn next_drop(&self, after: Time, count: u32) -> Time {
         after + self.interval.div_f64(f64::from(count.max(1)).sqrt())
     }
@@ -253,8 +252,8 @@ mod tests {
         packet
     }
 
-    /// Packets that came at `0` leave once per millisecond; returns when which
-    /// were dropped, or how many marks there were at that time.
+    /// Packets that came at `0` leave once per millisecond; returns when which were dropped, or how
+    /// many marks there were at that time.
     fn drain(queue: &mut Codel, packets: u64, ecn: bool) -> Vec<(u64, u64)> {
         let mut dropped = Vec::new();
         for sequence in 0..packets {
@@ -276,9 +275,8 @@ mod tests {
 
     #[test]
     fn drops_come_closer_by_the_square_root() {
-        // Above the target from 5 ms on, so the first drop is at 105 ms; the next
-        // follow 100 ms, 100/√2 = 70.7 ms, 100/√3 = 57.7 ms, 50 ms after one
-        // another, each at the next packet.
+        // Above the target from 5 ms on, so the first drop is at 105 ms; the next follow 100 ms,
+        // 100/√2 = 70.7 ms, 100/√3 = 57.7 ms, 50 ms after one another, each at the next packet.
         let log = drain(&mut codel(false), 400, false);
         let times: Vec<u64> = log.iter().map(|&(time, _)| time).collect();
         assert_eq!(times, [105, 205, 276, 334, 384]);

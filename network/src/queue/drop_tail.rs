@@ -49,8 +49,8 @@ mod tests {
     use crate::packet::Side;
     use crate::units::WIRE_OVERHEAD_BYTES;
 
-    /// Offers packets of these sizes on the wire to a busy link's queue; returns
-    /// which were dropped.
+    /// Offers packets of these sizes on the wire to a busy link's queue; returns which were
+    /// dropped.
     fn dropped(queue: &mut DropTail, wire_bytes: &[usize]) -> Vec<u64> {
         let mut dropped = Vec::new();
         for (number, bytes) in wire_bytes.iter().enumerate() {

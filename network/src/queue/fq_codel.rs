@@ -1,16 +1,18 @@
 //! Flow queue CoDel: RFC 8290.
 
+use std::collections::VecDeque;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use rand::Rng;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::SeedableRng;
+
 use super::Queue;
 use super::codel::{Law, State, Timed, Toll};
 use crate::packet::{Packet, Side};
 use crate::time::Time;
 use crate::units::Buffer;
-use rand::Rng;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::SeedableRng;
-use std::collections::VecDeque;
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Duration;
 
 /// How an [`FqCodel`] queue decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +21,7 @@ pub struct FqCodelParameters {
     pub limit: Buffer,
     /// Queues that flows are hashed into (RFC 8290 §5.2.5: 1024).
     pub flows: NonZeroUsize,
-    /// Bytes on the wire that a flow may send per turn (RFC 8290 §5.2.4: one
-    /// MTU).
+    /// Bytes on the wire that a flow may send per turn (RFC 8290 §5.2.4: one MTU).
     pub quantum: NonZeroU32,
     /// The delay that is acceptable in a flow's queue (RFC 8290 §5.2.2: 5 ms).
     pub target: Duration,
@@ -30,12 +31,11 @@ pub struct FqCodelParameters {
     pub ecn: bool,
 }
 
-/// At most so many packets are dropped at once when the queue is full
-/// (RFC 8290 §4.1).
+/// At most so many packets are dropped at once when the queue is full (RFC 8290 §4.1).
 const DROP_BATCH_PACKETS: usize = 64;
 
-/// A CoDel queue per flow. Queues that have just got something to send go first,
-/// the others take turns.
+/// A CoDel queue per flow. Queues that have just got something to send go first, the others take
+/// turns.
 #[derive(Debug)]
 pub struct FqCodel {
     limit: Buffer,
@@ -85,8 +85,8 @@ impl FqCodel {
         }
     }
 
-    /// The queue of a packet's flow. The two directions of a connection are two
-    /// flows, as their addresses and ports are.
+    /// The queue of a packet's flow. The two directions of a connection are two flows, as their
+    /// addresses and ports are.
     fn queue_of(&self, packet: &Packet) -> usize {
         let direction = u64::from(packet.to() == Side::Server);
         let flow = 2 * packet.flow() as u64 + direction;
@@ -101,8 +101,8 @@ impl FqCodel {
         }
     }
 
-    /// Drops half of the packets of the queue with the most bytes, from its head,
-    /// at most a batch (RFC 8290 §4.1).
+    /// Drops half of the packets of the queue with the most bytes, from its head, at most a batch
+    /// (RFC 8290 §4.1).
     fn drop_from_largest(&mut self, dropped: &mut Vec<Packet>) {
         let largest = self
             .new
@@ -167,8 +167,8 @@ impl Queue for FqCodel {
                 flow.credits -= packet.wire_bytes() as i64;
                 return Some(packet);
             }
-            // An empty new queue passes through the old ones once, so that it
-            // cannot come back ahead of them at once (RFC 8290 §4.2).
+            // An empty new queue passes through the old ones once, so that it cannot come back
+            // ahead of them at once (RFC 8290 §4.2).
             list.pop_front();
             match is_new {
                 true => self.old.push_back(number),

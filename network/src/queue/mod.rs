@@ -13,25 +13,24 @@ pub use fq_codel::{FqCodel, FqCodelParameters};
 pub use red::{Red, RedError, RedParameters};
 pub use spec::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
 
-use crate::packet::Packet;
-use crate::time::Time;
-use crate::units::Buffer;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
+use crate::packet::Packet;
+use crate::time::Time;
+use crate::units::Buffer;
+
 /// A queue discipline in front of a link.
 ///
-/// The packet that the link is sending has left the queue: a queue counts only
-/// packets that wait.
+/// The packet that the link is sending has left the queue: a queue counts only packets that wait.
 pub trait Queue: Debug {
-    /// Takes in `packet`, or drops it, or drops others in its stead; what is
-    /// dropped goes to `dropped`. `link_idle` says that nothing is being sent,
-    /// so that an admitted packet is dequeued at this same instant and never
-    /// waits.
+    /// Takes in `packet`, or drops it, or drops others in its stead; what is dropped goes to
+    /// `dropped`. `link_idle` says that nothing is being sent, so that an admitted packet is
+    /// dequeued at this same instant and never waits.
     fn enqueue(&mut self, packet: Packet, now: Time, link_idle: bool, dropped: &mut Vec<Packet>);
 
-    /// The packet to send next. Those that the discipline drops on the way to it
-    /// go to `dropped` (as CoDel does: RFC 8289 §5.5).
+    /// The packet to send next. Those that the discipline drops on the way to it go to `dropped`
+    /// (as CoDel does: RFC 8289 §5.5).
     fn dequeue(&mut self, now: Time, dropped: &mut Vec<Packet>) -> Option<Packet>;
 
     /// Packets that wait.

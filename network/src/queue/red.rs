@@ -1,41 +1,39 @@
-//! Random early detection: S. Floyd and V. Jacobson, "Random Early Detection
-//! Gateways for Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4),
-//! 1993.
+//! Random early detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for
+//! Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993.
+
+use std::num::NonZeroU64;
+
+use rand::RngExt;
+use thiserror::Error;
 
 use super::{Fifo, Queue};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::time::Time;
 use crate::units::{Buffer, Rate};
-use rand::RngExt;
-use std::num::NonZeroU64;
-use thiserror::Error;
 
 /// How a [`Red`] queue decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedParameters {
     /// The most that waits.
     pub limit: Buffer,
-    /// Below this average nothing is dropped. In the unit of `limit`; so is the
-    /// average, and in bytes large packets are dropped more often than small
-    /// ones, in proportion.
+    /// Below this average nothing is dropped. In the unit of `limit`; so is the average, and in
+    /// bytes large packets are dropped more often than small ones, in proportion.
     pub min: Buffer,
-    /// From this average on everything is dropped, or with `gentle` from twice
-    /// as much on. In the unit of `limit`.
+    /// From this average on everything is dropped, or with `gentle` from twice as much on. In the
+    /// unit of `limit`.
     pub max: Buffer,
     /// Weight of the newest length in the average (w_q), above 0, at most 1.
     pub weight: f64,
-    /// Probability of dropping as the average reaches `max` (max_p), above 0, at
-    /// most 1.
+    /// Probability of dropping as the average reaches `max` (max_p), above 0, at most 1.
     pub max_probability: f64,
-    /// Between `max` and twice `max` the probability rises from `max_probability`
-    /// to 1 (Floyd, "Recommendation on using the gentle variant of RED", 2000).
+    /// Between `max` and twice `max` the probability rises from `max_probability` to 1 (Floyd,
+    /// "Recommendation on using the gentle variant of RED", 2000).
     pub gentle: bool,
-    /// Drops lie between 1/p and 2/p packets apart instead of up to 1/p: ns-2's
-    /// `wait_`.
+    /// Drops lie between 1/p and 2/p packets apart instead of up to 1/p: ns-2's `wait_`.
     pub wait: bool,
-    /// Marks packets that allow it, where the random decision would drop them
-    /// (RFC 3168 §7). Above the thresholds and when full, packets are dropped.
+    /// Marks packets that allow it, where the random decision would drop them (RFC 3168 §7). Above
+    /// the thresholds and when full, packets are dropped.
     pub ecn: bool,
     /// A typical packet, bytes on the wire.
     pub mean_packet_bytes: NonZeroU64,
@@ -55,8 +53,7 @@ pub enum RedError {
     Fraction,
 }
 
-/// Drops or marks packets at random, the more the longer the queue is in the
-/// mean.
+/// Drops or marks packets at random, the more the longer the queue is in the mean.
 #[derive(Debug)]
 pub struct Red {
     parameters: RedParameters,
@@ -84,8 +81,7 @@ enum Verdict {
 }
 
 impl Red {
-    /// An empty queue for a link of `rate`, by which the average decays over idle
-    /// times.
+    /// An empty queue for a link of `rate`, by which the average decays over idle times.
     ///
     /// # Errors
     /// Refuses parameters that contradict each other.
@@ -124,9 +120,8 @@ impl Red {
         self.average
     }
 
-    /// Figure 2: a packet has come, and what waits counts into the average; idle
-    /// time counts as if as many typical packets had found nothing waiting as
-    /// could have been sent.
+    /// Figure 2: a packet has come, and what waits counts into the average; idle time counts as if
+    /// as many typical packets had found nothing waiting as could have been sent.
     fn update_average(&mut self, now: Time) {
         let keep = 1.0 - self.parameters.weight;
         match self.idle_since {
@@ -147,9 +142,9 @@ impl Red {
 
     /// Decides about a packet that finds this average.
     ///
-    /// NOTE: Figure 2 counts a packet before it decides about it, which makes the
-    /// distance between drops uniform over one packet less than §4 says; here the
-    /// count is of packets admitted since the last drop, as the text has it.
+    /// NOTE: Figure 2 counts a packet before it decides about it, which makes the distance between
+    /// drops uniform over one packet less than §4 says; here the count is of packets admitted since
+    /// the last drop, as the text has it.
     fn decide(&mut self, packet: &Packet) -> Verdict {
         if self.average < self.min {
             self.count = 0;
@@ -172,8 +167,8 @@ impl Red {
         verdict
     }
 
-    /// The probability that depends on the average alone (p_b), which is at least
-    /// `min`; none where everything is dropped.
+    /// The probability that depends on the average alone (p_b), which is at least `min`; none where
+    /// everything is dropped.
     fn base_probability(&self, packet: &Packet) -> Option<f64> {
         let most = self.parameters.max_probability;
         let base = if self.average < self.max {
@@ -192,9 +187,9 @@ impl Red {
     }
 }
 
-/// The probability of dropping the packet that comes when `count` have been
-/// admitted since the last drop (p_a), so that the distance between drops is uniform: up to 1/`base`, or
-/// with `wait` from one to two times that.
+/// The probability of dropping the packet that comes when `count` have been admitted since the last
+/// drop (p_a), so that the distance between drops is uniform: up to 1/`base`, or with `wait` from
+/// one to two times that.
 fn spaced(base: f64, count: u64, wait: bool) -> f64 {
     let share = count as f64 * base;
     let left = match wait {
@@ -255,11 +250,12 @@ impl Queue for Red {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::packet::{Ecn, Side};
     use crate::random;
     use crate::units::WIRE_OVERHEAD_BYTES;
-    use std::time::Duration;
 
     /// Packets of 1000 bytes take one millisecond.
     const RATE: &str = "8mbit";
@@ -361,8 +357,7 @@ mod tests {
 
     #[test]
     fn distances_between_drops_are_uniform() {
-        // Half way between the thresholds p is 0.05: one to 20 packets apart, or
-        // 21 to 40.
+        // Half way between the thresholds p is 0.05: one to 20 packets apart, or 21 to 40.
         for (wait, least) in [(false, 1), (true, 21)] {
             let mut queue = red(RedParameters {
                 wait,

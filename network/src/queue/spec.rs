@@ -1,15 +1,16 @@
 //! A queue as an experiment's file describes it.
 
-use crate::invalid::{Invalid, require};
-use crate::units::{Buffer, Span};
-use serde::de::value::MapAccessDeserializer;
-use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A queue: `"unlimited"`, a size such as `"15p"` for a drop-tail queue, or a
-/// table with a `kind`.
+use serde::de::value::MapAccessDeserializer;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::invalid::{Invalid, require};
+use crate::units::{Buffer, Span};
+
+/// A queue: `"unlimited"`, a size such as `"15p"` for a drop-tail queue, or a table with a `kind`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueSpec {
     /// Holds whatever comes and never drops.
@@ -43,8 +44,8 @@ pub struct DropTailSpec {
     pub limit: Buffer,
 }
 
-/// Random early detection (Floyd and Jacobson, "Random Early Detection Gateways
-/// for Congestion Avoidance", 1993).
+/// Random early detection (Floyd and Jacobson, "Random Early Detection Gateways for Congestion
+/// Avoidance", 1993).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RedSpec {
@@ -54,8 +55,7 @@ pub struct RedSpec {
     /// Below this average nothing is dropped. In the unit of `limit`.
     #[serde(deserialize_with = "buffer")]
     pub min: Buffer,
-    /// From this average on everything is dropped, unless `gentle`. In the unit
-    /// of `limit`.
+    /// From this average on everything is dropped, unless `gentle`. In the unit of `limit`.
     #[serde(deserialize_with = "buffer")]
     pub max: Buffer,
     /// Weight of the newest length in the average; default 0.002.
@@ -64,19 +64,18 @@ pub struct RedSpec {
     /// Probability of dropping as the average reaches `max`; default 0.1.
     #[serde(default = "red_max_p")]
     pub max_p: f64,
-    /// Between `max` and twice `max` the probability rises from `max-p` to 1;
-    /// default false.
+    /// Between `max` and twice `max` the probability rises from `max-p` to 1; default false.
     #[serde(default)]
     pub gentle: bool,
-    /// Drops lie between one and two times 1/p packets apart, rather than up to
-    /// 1/p (ns-2's `wait_`, on there by default); default false.
+    /// Drops lie between one and two times 1/p packets apart, rather than up to 1/p (ns-2's
+    /// `wait_`, on there by default); default false.
     #[serde(default)]
     pub wait: bool,
     /// Marks packets that allow it instead of dropping them early; default false.
     #[serde(default)]
     pub ecn: bool,
-    /// A typical packet, bytes on the wire, from which the average's decay over
-    /// idle times is computed; default a full datagram.
+    /// A typical packet, bytes on the wire, from which the average's decay over idle times is
+    /// computed; default a full datagram.
     pub mean_packet: Option<NonZeroU64>,
 }
 
@@ -117,15 +116,13 @@ pub struct CodelSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FqCodelSpec {
-    /// The most that waits, all flows together; default 10240 packets
-    /// (RFC 8290 §5.2.3).
+    /// The most that waits, all flows together; default 10240 packets (RFC 8290 §5.2.3).
     #[serde(default = "fq_limit", deserialize_with = "buffer")]
     pub limit: Buffer,
     /// Queues that flows are hashed into; default 1024 (RFC 8290 §5.2.5).
     #[serde(default = "fq_flows")]
     pub flows: u32,
-    /// Bytes on the wire that a flow may send per turn; default 1514
-    /// (RFC 8290 §5.2.4).
+    /// Bytes on the wire that a flow may send per turn; default 1514 (RFC 8290 §5.2.4).
     #[serde(default = "fq_quantum")]
     pub quantum: u32,
     /// As CoDel's.

@@ -62,15 +62,13 @@ impl Rate {
         self.0.get()
     }
 
-    /// The rate `factor` times as high, at most what fits; never below one bit
-    /// per second.
+    /// The rate `factor` times as high, at most what fits; never below one bit per second.
     #[must_use]
     pub fn saturating_mul(self, factor: u64) -> Rate {
         Rate(NonZeroU64::new(self.bps().saturating_mul(factor)).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// How long a link of this rate takes to send `bytes`, to the nearest
-    /// nanosecond.
+    /// How long a link of this rate takes to send `bytes`, to the nearest nanosecond.
     #[must_use]
     pub fn time_to_send(self, bytes: u64) -> Duration {
         const BIT_NS_PER_BYTE_S: u64 = 8 * 1_000_000_000;
@@ -161,12 +159,10 @@ pub enum LinkRate {
 }
 
 impl LinkRate {
-    /// The rate on the wire when a full datagram has a UDP payload of
-    /// `datagram_bytes`.
+    /// The rate on the wire when a full datagram has a UDP payload of `datagram_bytes`.
     ///
     /// # Errors
-    /// Refuses rates that round to no bit per second or exceed the most that a
-    /// [`Rate`] can be.
+    /// Refuses rates that round to no bit per second or exceed the most that a [`Rate`] can be.
     pub fn resolve(self, datagram_bytes: usize) -> Result<Rate, UnitError> {
         match self {
             LinkRate::Bits(rate) => Ok(rate),

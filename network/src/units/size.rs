@@ -62,8 +62,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// In bytes, where a datagram of full size carries `packet_bytes` of a
-    /// stream.
+    /// In bytes, where a datagram of full size carries `packet_bytes` of a stream.
     #[must_use]
     pub fn bytes(self, packet_bytes: u64) -> u64 {
         match self {

@@ -102,8 +102,8 @@ impl Kind {
     }
 }
 
-/// Splits `text` after the longest prefix that is a decimal number. Words that
-/// `f64` understands, such as "nan" and "inf", are no numbers here.
+/// Splits `text` after the longest prefix that is a decimal number. Words that `f64` understands,
+/// such as "nan" and "inf", are no numbers here.
 fn longest_number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && !"+-.eE".contains(c))
@@ -113,8 +113,8 @@ fn longest_number(text: &str) -> Option<(f64, &str)> {
         .find_map(|end| Some((text[..end].parse().ok()?, &text[end..])))
 }
 
-/// Writes `value` in the largest of `units` that leaves at most three decimals,
-/// so that it reads back as the same number; else in `smallest`.
+/// Writes `value` in the largest of `units` that leaves at most three decimals, so that it reads
+/// back as the same number; else in `smallest`.
 pub(super) fn write_largest(
     f: &mut fmt::Formatter<'_>,
     value: u64,

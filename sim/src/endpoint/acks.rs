@@ -1,18 +1,18 @@
-//! When an endpoint acknowledges. quiche never delays an acknowledgement by
-//! itself: it goes out with the next `send()`, so the driver decides.
+//! When an endpoint acknowledges. quiche never delays an acknowledgement by itself: it goes out
+//! with the next `send()`, so the driver decides.
 
-use crate::time::Time;
 use std::num::NonZeroU32;
 use std::time::Duration;
+
+use gallop_network::time::Time;
 
 /// How often a receiver acknowledges (RFC 9000 §13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckPolicy {
-    /// One acknowledgement for so many packets. RFC 9000 §13.2.2 recommends 2;
-    /// the papers assume 1.
+    /// One acknowledgement for so many packets. RFC 9000 §13.2.2 recommends 2; the papers assume 1.
     pub every: NonZeroU32,
-    /// No acknowledgement is held longer than this. It is also announced to the
-    /// peer, in milliseconds rounded up (RFC 9000 §18.2).
+    /// No acknowledgement is held longer than this. It is also announced to the peer, in
+    /// milliseconds rounded up (RFC 9000 §18.2).
     pub max_delay: Duration,
 }
 
@@ -43,15 +43,15 @@ impl PendingAcks {
         }
     }
 
-    /// A datagram has come in, number `sequence` of those sent to this endpoint;
-    /// says whether to acknowledge at once.
+    /// A datagram has come in, number `sequence` of those sent to this endpoint; says whether to
+    /// acknowledge at once.
     ///
-    /// A datagram out of sequence is acknowledged at once (RFC 9000 §13.2.1).
-    /// The sequence counts datagrams, not packet numbers, because quiche leaves
-    /// out packet numbers on purpose, which would look like losses.
+    /// A datagram out of sequence is acknowledged at once (RFC 9000 §13.2.1). The sequence counts
+    /// datagrams, not packet numbers, because quiche leaves out packet numbers on purpose, which
+    /// would look like losses.
     ///
-    /// NOTE: datagrams that carry only acknowledgements are counted too, which
-    /// the receiver cannot see from outside; a sender of data sends few of them.
+    /// NOTE: datagrams that carry only acknowledgements are counted too, which the receiver cannot
+    /// see from outside; a sender of data sends few of them.
     pub(crate) fn received(&mut self, sequence: u64, now: Time) -> bool {
         let in_sequence = sequence == self.next_sequence;
         self.next_sequence = self.next_sequence.max(sequence.saturating_add(1));

@@ -1,21 +1,21 @@
-//! Stream data. The bodies that simulated applications send are zeros, so a
-//! buffer of them is only a length, or a pattern that shows where each byte
-//! belongs; HTTP/3 also writes headers.
+//! Stream data. The bodies that simulated applications send are zeros, so a buffer of them is only
+//! a length, or a pattern that shows where each byte belongs; HTTP/3 also writes headers.
 
-use crate::random;
-use quiche::{BufFactory, BufSplit};
-use rand::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
+
+use gallop_network::random;
+use quiche::{BufFactory, BufSplit};
+use rand::Rng;
 
 /// The longest buffer, in bytes.
 pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
 
-/// The pattern repeats itself after that many bytes: a prime number, so that
-/// what is moved by datagrams or buffers looks different.
+/// The pattern repeats itself after that many bytes: a prime number, so that what is moved by
+/// datagrams or buffers looks different.
 const PATTERN_BYTES: usize = 65_521;
 
 /// The pattern, and so much more of it that a buffer can begin anywhere.
@@ -36,8 +36,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// What stands at `offset` on `stream`: `length` bytes, or as many as a
-    /// buffer holds if that is less.
+    /// What stands at `offset` on `stream`: `length` bytes, or as many as a buffer holds if that is
+    /// less.
     pub(crate) fn piece(self, stream: u64, offset: u64, length: u64) -> StreamData {
         let zeros = StreamData::zeros(length);
         match self {
@@ -72,8 +72,8 @@ pub struct StreamData {
     bytes: Option<Arc<[u8]>>,
     start: usize,
     length: usize,
-    /// Counts the bytes as held until quiche drops the buffer, which it does
-    /// when all of it has been acknowledged.
+    /// Counts the bytes as held until quiche drops the buffer, which it does when all of it has
+    /// been acknowledged.
     _held: Option<Rc<Held>>,
 }
 
@@ -132,8 +132,8 @@ impl BufFactory for StreamBuffers {
     }
 }
 
-/// The sender's socket buffer: what the application may have handed over that
-/// has not been sent, or not been acknowledged together with all before it.
+/// The sender's socket buffer: what the application may have handed over that has not been sent, or
+/// not been acknowledged together with all before it.
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
     limit: u64,

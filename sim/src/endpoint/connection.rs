@@ -1,7 +1,8 @@
 //! A connection as the simulator drives it, and the failures of its operations.
 
-use crate::endpoint::buffers::StreamBuffers;
 use quiche::h3;
+
+use crate::endpoint::buffers::StreamBuffers;
 
 /// A connection as the simulator drives it.
 pub type Connection = quiche::Connection<StreamBuffers>;

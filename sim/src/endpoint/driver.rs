@@ -1,6 +1,10 @@
-//! One end of a connection, and the driver that moves it: it waits for release
-//! times, arms one timer, delays acknowledgements, moves to other addresses, and
-//! lets the application write and read.
+//! One end of a connection, and the driver that moves it: it waits for release times, arms one
+//! timer, delays acknowledgements, moves to other addresses, and lets the application write and
+//! read.
+
+use std::time::Duration;
+
+use gallop_network::packet::{Packet, Side};
 
 use crate::endpoint::acks::{AckPolicy, PendingAcks};
 use crate::endpoint::application::Application;
@@ -8,15 +12,13 @@ use crate::endpoint::connection::{Connection, ConnectionError, failed};
 use crate::endpoint::moves::{Addresses, Itinerary, Move};
 use crate::endpoint::pool::Pool;
 use crate::isolation::clock::{Epoch, Time};
-use crate::packet::{Packet, Side};
-use std::time::Duration;
 
-/// A datagram with that many bytes less than the largest has not been filled:
-/// quiche leaves a few bytes over when the rest would not hold a frame.
+/// A datagram with that many bytes less than the largest has not been filled: quiche leaves a few
+/// bytes over when the rest would not hold a frame.
 const FILLING_SLACK_BYTES: usize = 40;
 
-/// A client that moves and waits for an answer sends something when it has heard
-/// nothing for so long.
+/// A client that moves and waits for an answer sends something when it has heard nothing for so
+/// long.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// What a connection has just done.
@@ -42,22 +44,20 @@ pub(crate) struct Endpoint {
     acks: PendingAcks,
     /// A client's addresses.
     itinerary: Itinerary,
-    /// When a client that moves last heard of its server, or asked whether it is
-    /// still there.
+    /// When a client that moves last heard of its server, or asked whether it is still there.
     heard_at: Option<Time>,
     /// Connection ids given to the peer after the first.
     pub(crate) ids_issued: u16,
     /// Datagrams sent.
     sent: u64,
-    /// The last datagram was not full, or there was none to send: the stream's
-    /// buffer has run dry, or the window is used up.
+    /// The last datagram was not full, or there was none to send: the stream's buffer has run dry,
+    /// or the window is used up.
     hungry: bool,
     /// When the controller lets the next packet go.
     release_at: Option<Time>,
     /// Probe timeouts.
     pub(crate) probe_timeouts: u64,
-    /// The first time that the connection's timer expired after the last datagram
-    /// came in.
+    /// The first time that the connection's timer expired after the last datagram came in.
     probing_since: Option<Time>,
     /// The last time at which the application was woken up.
     woken_at: Option<Time>,
@@ -126,8 +126,8 @@ impl Endpoint {
         self.place.flow
     }
 
-    /// Who sent `packet` to whom as this end sees it; nothing if it does not reach
-    /// the client, whose address has changed.
+    /// Who sent `packet` to whom as this end sees it; nothing if it does not reach the client,
+    /// whose address has changed.
     fn recv_info(&self, packet: &Packet) -> Option<quiche::RecvInfo> {
         let Addresses { server, .. } = self.place.addresses;
         let number = packet.client_address();
@@ -143,8 +143,7 @@ impl Endpoint {
         })
     }
 
-    /// The client's address of a packet that this end sends, as the network sees
-    /// it.
+    /// The client's address of a packet that this end sends, as the network sees it.
     fn client_address(&self, info: &quiche::SendInfo) -> u16 {
         let addresses = &self.place.addresses;
         match self.place.side {
@@ -153,8 +152,8 @@ impl Endpoint {
         }
     }
 
-    /// Migrates if that is due. A client must not move before the handshake is
-    /// done, nor without spare connection ids (RFC 9000 §9, §9.5); it waits.
+    /// Migrates if that is due. A client must not move before the handshake is done, nor without
+    /// spare connection ids (RFC 9000 §9, §9.5); it waits.
     fn migrate(&mut self, now: Time) -> Result<(), ConnectionError> {
         if !self.itinerary.is_due(Move::Migration, now) {
             return Ok(());
@@ -173,25 +172,24 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has the NAT give the client another address if that is due. A server does not
-    /// follow a client before it has the end of the handshake (RFC 9000 §9), and the
-    /// first that a client of it hears is the server's spare connection ids.
+    /// Has the NAT give the client another address if that is due. A server does not follow a
+    /// client before it has the end of the handshake (RFC 9000 §9), and the first that a client of
+    /// it hears is the server's spare connection ids.
     fn rebind(&mut self, now: Time) {
         if self.itinerary.is_due(Move::Rebinding, now) && self.connection.available_dcids() > 0 {
             self.itinerary.make();
         }
     }
 
-    /// Takes `packet` in; returns whether to call [`transmit`](Self::transmit)
-    /// now.
+    /// Takes `packet` in; returns whether to call [`transmit`](Self::transmit) now.
     pub(crate) fn receive(
         &mut self,
         packet: &mut Packet,
         now: Time,
         watch: &mut Watch,
     ) -> Result<bool, ConnectionError> {
-        // RFC 9000 §17.2: the first bit is set in the long headers of handshake
-        // packets, which must be acknowledged at once (§13.2.1).
+        // RFC 9000 §17.2: the first bit is set in the long headers of handshake packets, which must
+        // be acknowledged at once (§13.2.1).
         let handshake = packet
             .payload()
             .first()
@@ -200,8 +198,8 @@ impl Endpoint {
             return Ok(false);
         };
         if packet.is_corrupted() {
-            // A server makes no connection for a first packet that it cannot read,
-            // and quiche gives one up that has read nothing else.
+            // A server makes no connection for a first packet that it cannot read, and quiche gives
+            // one up that has read nothing else.
             let mut more = false;
             if self.connection.stats().recv > 0 || self.place.side == Side::Client {
                 let _unreadable = self.connection.recv(packet.payload_mut(), info);
@@ -232,8 +230,8 @@ impl Endpoint {
         if timed_out {
             let lost = self.connection.stats().lost;
             self.connection.on_timeout();
-            // NOTE: quiche's own count (PathStats::total_pto_count) has the timers
-            // that declare packets lost (RFC 9002 §6.1.2), too.
+            // NOTE: quiche's own count (PathStats::total_pto_count) has the timers that declare
+            // packets lost (RFC 9002 §6.1.2), too.
             let declared_lost = self.connection.stats().lost > lost;
             let probes = !declared_lost && !self.connection.is_draining();
             self.probe_timeouts += u64::from(probes);
@@ -262,9 +260,8 @@ impl Endpoint {
             .map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// When a client that moves asks whether its server is still there. What it
-    /// sent from its new address may have been lost, and then nobody else would
-    /// say where it is.
+    /// When a client that moves asks whether its server is still there. What it sent from its new
+    /// address may have been lost, and then nobody else would say where it is.
     fn keep_alive_at(&self) -> Option<Time> {
         let waits = self.application.is_waiting() && self.connection.is_established();
         Some(self.heard_at.filter(|_| waits)? + KEEP_ALIVE)
@@ -295,8 +292,7 @@ impl Endpoint {
         .min()
     }
 
-    /// Sends all that may be sent now, into `out`; `pool` holds packets for
-    /// reuse.
+    /// Sends all that may be sent now, into `out`; `pool` holds packets for reuse.
     pub(crate) fn transmit(
         &mut self,
         now: Time,

@@ -1,27 +1,26 @@
 //! Clients that get another address while connected.
 
-use crate::time::Time;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use gallop_network::time::Time;
+
 /// How a client gets another address.
 ///
-/// Its packets take the same route as before; where the new path is to be
-/// another one, the links change at the same time.
+/// Its packets take the same route as before; where the new path is to be another one, the links
+/// change at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// It migrates by its own will (RFC 9000 §9). What is under way to the old
-    /// address still arrives.
+    /// It migrates by its own will (RFC 9000 §9). What is under way to the old address still
+    /// arrives.
     Migration,
-    /// A NAT on the way gives it another one with the next packet that it sends,
-    /// and the client does not learn it. What is under way to the old address is
-    /// lost then.
+    /// A NAT on the way gives it another one with the next packet that it sends, and the client
+    /// does not learn it. What is under way to the old address is lost then.
     Rebinding,
 }
 
-/// An address of a client, by its number: the first is 0, and every move gives
-/// the next one.
+/// An address of a client, by its number: the first is 0, and every move gives the next one.
 pub(crate) type AddressNumber = u16;
 
 /// The addresses of both ends.
@@ -53,8 +52,8 @@ pub(crate) struct Itinerary {
     due: VecDeque<(Time, Move)>,
     /// The next move was due, but could not be made yet.
     waits: bool,
-    /// Its addresses that packets reach: as the network sees them, and as the
-    /// client does. The last is the one in use.
+    /// Its addresses that packets reach: as the network sees them, and as the client does. The last
+    /// is the one in use.
     reachable: Vec<(AddressNumber, AddressNumber)>,
     last: AddressNumber,
 }

@@ -1,6 +1,6 @@
 //! Packets for reuse: a simulation moves millions.
 
-use crate::packet::{Packet, Side};
+use gallop_network::packet::{Packet, Side};
 
 /// Packets that have reached their end, for reuse.
 #[derive(Debug, Default)]

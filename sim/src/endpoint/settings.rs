@@ -1,16 +1,17 @@
 //! How the connections of a flow are set up.
 
-use super::tls;
-use crate::traffic::conversation::Protocol;
-use quiche::{CongestionControllerFactory, h3};
 use std::sync::Arc;
 use std::time::Duration;
+
+use quiche::{CongestionControllerFactory, h3};
+
+use super::tls;
+use crate::traffic::conversation::Protocol;
 
 /// A congestion controller.
 #[derive(Clone, Debug)]
 pub enum Controller {
-    /// One that quiche has or that is registered with it, by name; options
-    /// follow after a colon.
+    /// One that quiche has or that is registered with it, by name; options follow after a colon.
     Named(String),
     /// One that makes its instances itself.
     Factory(Arc<dyn CongestionControllerFactory>),
@@ -61,8 +62,8 @@ pub(crate) struct Settings<'a> {
 /// Flow control that never limits.
 const WIDE_WINDOW_BYTES: u64 = 1 << 50;
 
-/// Connection ids of a client that moves and of its server: those of the old and
-/// the new address, and spare ones (RFC 9000 §9.5).
+/// Connection ids of a client that moves and of its server: those of the old and the new address,
+/// and spare ones (RFC 9000 §9.5).
 const CONNECTION_IDS_OF_A_MOVER: u64 = 4;
 
 /// Exchanges that can be under way at once; more wait.
@@ -83,9 +84,9 @@ pub enum ConfigError {
 }
 
 impl Settings<'_> {
-    /// quiche's configuration: as shipped but for grease (off, so that packets
-    /// carry nothing the comparison does not need), flow control (wide), the
-    /// idle timeout (none) and the settings of the flow.
+    /// quiche's configuration: as shipped but for grease (off, so that packets carry nothing the
+    /// comparison does not need), flow control (wide), the idle timeout (none) and the settings of
+    /// the flow.
     pub(crate) fn config(&self) -> Result<quiche::Config, ConfigError> {
         let mut config =
             quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls::context()?)?;
@@ -107,8 +108,7 @@ impl Settings<'_> {
         config.set_initial_max_stream_data_bidi_remote(WIDE_WINDOW_BYTES);
         config.set_initial_max_streams_bidi(MAX_STREAMS);
         if self.protocol == Protocol::Http3 {
-            // Control, QPACK encoder and decoder streams (RFC 9114 §6.2), and a
-            // grease stream.
+            // Control, QPACK encoder and decoder streams (RFC 9114 §6.2), and a grease stream.
             config.set_initial_max_streams_uni(4);
             config.set_initial_max_stream_data_uni(WIDE_WINDOW_BYTES);
         }

@@ -1,12 +1,14 @@
-//! TLS of the simulated connections: a self-signed EC P-256 certificate for
-//! tests, loaded from memory.
+//! TLS of the simulated connections: a self-signed EC P-256 certificate for tests, loaded from
+//! memory.
 
-use crate::entropy;
+use std::sync::OnceLock;
+
 use boring::error::ErrorStack;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
-use std::sync::OnceLock;
+
+use crate::entropy;
 
 static CERTIFICATE: &[u8] = include_bytes!("../../tls/cert.pem");
 static KEY: &[u8] = include_bytes!("../../tls/key.pem");

@@ -1,12 +1,14 @@
 //! What will happen next.
 
-use crate::engine::topology::LinkId;
-use crate::packet::{Packet, Side};
-use crate::time::Time;
-use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
+
+use gallop_network::packet::{Packet, Side};
+use gallop_network::time::Time;
+use slab::Slab;
+
+use crate::engine::topology::LinkId;
 
 /// Something that happens at a point in time.
 #[derive(Debug)]
@@ -23,17 +25,16 @@ pub(crate) enum Event {
     Wake(usize, Side),
 }
 
-/// When something happens: of what happens at the same time, the first scheduled
-/// comes first.
+/// When something happens: of what happens at the same time, the first scheduled comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     time: Time,
     sequence: u64,
 }
 
-/// An entry of the heap: a moment and a number that says what happens, packed into
-/// one number. A heap moves its entries at every step, which takes half as long
-/// with one of these as with a structure.
+/// An entry of the heap: a moment and a number that says what happens, packed into one number. A
+/// heap moves its entries at every step, which takes half as long with one of these as with a
+/// structure.
 ///
 /// In the upper half is the time, then the sequence, in the lowest bits the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,14 +66,12 @@ impl Entry {
     }
 }
 
-/// A heap of events. Packets on a link arrive in the order in which they left,
-/// so only the first of each link is in the heap: a path of high rate and long
-/// delay holds thousands.
+/// A heap of events. Packets on a link arrive in the order in which they left, so only the first of
+/// each link is in the heap: a path of high rate and long delay holds thousands.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Entry>,
-    /// Packets on each link. The place of an entry for the first of them is the
-    /// link's number.
+    /// Packets on each link. The place of an entry for the first of them is the link's number.
     under_way: Vec<VecDeque<(Moment, Packet)>>,
     /// All other events; their places come after the links'.
     others: Slab<Event>,
@@ -155,11 +154,13 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use gallop_network::link::Link;
+    use gallop_network::units::Rate;
+
     use super::*;
     use crate::engine::topology::Topology;
-    use crate::link::Link;
-    use crate::units::Rate;
-    use std::time::Duration;
 
     #[test]
     fn events_come_by_time_and_then_as_scheduled() {

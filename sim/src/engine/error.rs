@@ -1,11 +1,13 @@
 //! Why a simulation cannot go on.
 
+use std::time::Duration;
+
+use gallop_network::packet::Side;
+use gallop_network::time::Time;
+use thiserror::Error;
+
 use crate::endpoint::ConnectionError;
 use crate::endpoint::settings::ConfigError;
-use crate::packet::Side;
-use crate::time::Time;
-use std::time::Duration;
-use thiserror::Error;
 
 /// Why a simulation cannot go on.
 #[derive(Debug, Error)]

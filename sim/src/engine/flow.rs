@@ -1,21 +1,23 @@
 //! Flows: what a connection is to do, and what it has come to.
 
+use std::io::Write;
+use std::time::Duration;
+
+use gallop_network::packet::Side;
+use gallop_network::time::Time;
+
 use crate::endpoint::acks::AckPolicy;
 use crate::endpoint::moves::Move;
 use crate::endpoint::settings::Controller;
 use crate::endpoint::{Action, Connection};
-use crate::packet::Side;
-use crate::time::Time;
 use crate::traffic::Bulk;
 use crate::traffic::conversation::Conversation;
 use crate::traffic::player::Player;
-use std::io::Write;
-use std::time::Duration;
 
 /// A flow: a client that fetches what a server sends, over one connection.
 pub struct Flow {
-    /// The server's congestion controller. The client, which sends next to
-    /// nothing, runs quiche's Reno.
+    /// The server's congestion controller. The client, which sends next to nothing, runs quiche's
+    /// Reno.
     pub controller: Controller,
     /// When the client connects, counted from the start of the simulation.
     pub start: Duration,
@@ -30,30 +32,30 @@ pub struct Flow {
     /// When the client acknowledges. The server acknowledges at once.
     pub acks: AckPolicy,
     /// Whether the packets of both sides allow congestion marks
-    /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where
-    /// they are made; quiche 0.30 does not react to them.
+    /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where they are made;
+    /// quiche 0.30 does not react to them.
     pub ecn: bool,
-    /// Whether both sides look for larger datagrams than 1200 bytes, up to
-    /// `datagram_bytes`, by probes (RFC 8899); otherwise they take that for granted.
+    /// Whether both sides look for larger datagrams than 1200 bytes, up to `datagram_bytes`, by
+    /// probes (RFC 8899); otherwise they take that for granted.
     pub discovers_mtu: bool,
-    /// When the client gets another address. A client that does sends something
-    /// when it has heard nothing for 15 s.
+    /// When the client gets another address. A client that does sends something when it has heard
+    /// nothing for 15 s.
     pub moves: Vec<(Duration, Move)>,
-    /// Whether answers have a content that the client holds what it reads against;
-    /// otherwise they are zeros. Not over HTTP/3.
+    /// Whether answers have a content that the client holds what it reads against; otherwise they
+    /// are zeros. Not over HTTP/3.
     pub checks_content: bool,
     /// What client and server say to each other.
     pub conversation: Conversation,
-    /// When the conversation is cut off: no more requests, and the answers under
-    /// way end with what has been handed to the transport.
+    /// When the conversation is cut off: no more requests, and the answers under way end with what
+    /// has been handed to the transport.
     pub stop: Option<Duration>,
-    /// How much the server's application may have handed to the transport that
-    /// is not acknowledged yet, in stream bytes: the sender's socket buffer. It
-    /// is filled by the datagram, so that the last part of one stays free, and
-    /// freed in the order of the stream, as a cumulative acknowledgement would.
+    /// How much the server's application may have handed to the transport that is not acknowledged
+    /// yet, in stream bytes: the sender's socket buffer. It is filled by the datagram, so that the
+    /// last part of one stays free, and freed in the order of the stream, as a cumulative
+    /// acknowledgement would.
     pub send_buffer_bytes: Option<u64>,
-    /// Whether the client closes the connection when it has finished. What is
-    /// left of it then is gone after the closing period (RFC 9000 §10.2).
+    /// Whether the client closes the connection when it has finished. What is left of it then is
+    /// gone after the closing period (RFC 9000 §10.2).
     pub closes: bool,
     /// Where the server's qlog goes.
     pub server_qlog: Option<Box<dyn Write + Send + Sync>>,
@@ -66,9 +68,9 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// An endless download with `controller` that starts at once, otherwise set
-    /// up as quiche is by default: an initial window of 10 packets of 1350
-    /// bytes, HyStart++, pacing; every packet is acknowledged.
+    /// An endless download with `controller` that starts at once, otherwise set up as quiche is by
+    /// default: an initial window of 10 packets of 1350 bytes, HyStart++, pacing; every packet is
+    /// acknowledged.
     #[must_use]
     pub fn new(controller: Controller) -> Flow {
         Flow {
@@ -130,8 +132,8 @@ pub struct FlowReport {
     pub timeouts: u64,
     /// The least RTT that the server knows of.
     pub min_rtt: Option<Duration>,
-    /// What the server takes for the RTT without queues: its controller's
-    /// BaseRTT, or the least RTT.
+    /// What the server takes for the RTT without queues: its controller's BaseRTT, or the least
+    /// RTT.
     pub base_rtt: Option<Duration>,
     /// When the client sent its first packet.
     pub started: Option<Time>,

@@ -16,8 +16,7 @@ pub(crate) struct Running {
 pub(crate) enum Stage {
     /// It has not started.
     Waiting,
-    /// It has connections. Boxed: connections are large, and flows are added to
-    /// a growing vector.
+    /// It has connections. Boxed: connections are large, and flows are added to a growing vector.
     Open(Box<Ends>),
     /// It has closed, and this is what it came to.
     Closed(Box<Closed>),

@@ -1,13 +1,14 @@
 //! Topologies: links, and the routes of flows over them.
 
-use crate::impairment::Impairment;
-use crate::link::{Jitter, Link};
-use crate::packet::Side;
-use crate::queue::DropTail;
-use crate::random;
-use crate::units::{Buffer, Rate};
 use std::num::NonZeroU64;
 use std::time::Duration;
+
+use gallop_network::impairment::Impairment;
+use gallop_network::link::{Jitter, Link};
+use gallop_network::packet::Side;
+use gallop_network::queue::DropTail;
+use gallop_network::random;
+use gallop_network::units::{Buffer, Rate};
 
 /// A link of a [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +63,9 @@ impl Topology {
         self.routes.push(route);
     }
 
-    /// Adds the route of the next flow from its hosts' side: over `inner`, with
-    /// the hosts' own links at both ends if there is `access`. The server takes a
-    /// random time per packet if there is `jitter`.
+    /// Adds the route of the next flow from its hosts' side: over `inner`, with the hosts' own
+    /// links at both ends if there is `access`. The server takes a random time per packet if there
+    /// is `jitter`.
     pub fn add_hosts(&mut self, inner: Route, access: Option<Access>, jitter: Option<Jitter>) {
         let Some(Access { rate, delay }) = access else {
             let mut route = inner;
@@ -115,8 +116,8 @@ pub(crate) const DEFAULT_ACCESS_SHARE: u32 = 100;
 /// server 2 ──╯                            ╰── client 2
 /// ```
 ///
-/// A packet's way there and back takes `rtt` and the time to send it (and its
-/// acknowledgement) on each link.
+/// A packet's way there and back takes `rtt` and the time to send it (and its acknowledgement) on
+/// each link.
 #[derive(Debug)]
 pub struct Dumbbell {
     /// Rate of the bottleneck.
@@ -133,8 +134,8 @@ pub struct Dumbbell {
     pub access_rate: Rate,
     /// Propagation delay of every access link, one way.
     pub access_delay: Duration,
-    /// The longest random time that a server takes before it sends a packet;
-    /// zero for none. Packets stay in order.
+    /// The longest random time that a server takes before it sends a packet; zero for none. Packets
+    /// stay in order.
     pub host_jitter: Duration,
     /// What happens to packets at the bottleneck's entrance.
     pub impairments: Vec<Box<dyn Impairment>>,
@@ -154,10 +155,9 @@ pub struct DumbbellTopology {
 }
 
 impl Dumbbell {
-    /// A dumbbell with the default access links: 1 Gbit/s, or twice the
-    /// bottleneck's rate if that is more, 1 % of the round trip one way, and
-    /// [`DEFAULT_HOST_JITTER`]; the way back is as fast as the bottleneck and
-    /// has room for 1000 packets.
+    /// A dumbbell with the default access links: 1 Gbit/s, or twice the bottleneck's rate if that
+    /// is more, 1 % of the round trip one way, and [`DEFAULT_HOST_JITTER`]; the way back is as fast
+    /// as the bottleneck and has room for 1000 packets.
     #[must_use]
     pub fn new(rate: Rate, rtt: Duration, buffer: Buffer) -> Dumbbell {
         Dumbbell {
@@ -176,8 +176,8 @@ impl Dumbbell {
 
     /// Builds it for `flows` flows; `seed` determines the host jitter.
     ///
-    /// If the access links alone take longer than `rtt`, the bottleneck has no
-    /// propagation delay and the round trip is theirs.
+    /// If the access links alone take longer than `rtt`, the bottleneck has no propagation delay
+    /// and the round trip is theirs.
     #[must_use]
     pub fn build(self, flows: usize, seed: u64) -> DumbbellTopology {
         let delay = (self.rtt / 2).saturating_sub(self.access_delay * 2);

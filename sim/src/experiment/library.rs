@@ -136,8 +136,8 @@ impl Library {
     }
 }
 
-/// The name of the experiment in a file: its path from the nearest folder with an `aliases.toml` on,
-/// or else the file's own name, without `.toml`.
+/// The name of the experiment in a file: its path from the nearest folder with an `aliases.toml`
+/// on, or else the file's own name, without `.toml`.
 pub(super) fn name_of(file: &Path) -> Option<String> {
     let absolute = std::path::absolute(file).ok()?;
     let mut folders = absolute.ancestors().skip(1);

@@ -1,21 +1,20 @@
 //! The virtual clock: one per thread, the real one when none is set.
 //!
-//! quiche and BoringSSL ask the operating system for the time themselves, so
-//! this module defines the C functions they end in (`clock_gettime`,
-//! `gettimeofday` and `time`) and answers from the thread's virtual clock. On a
-//! thread without one the kernel answers, as ever. Waiting (sleep, timed locks)
-//! is not virtual: a simulation never waits.
+//! quiche and BoringSSL ask the operating system for the time themselves, so this module defines
+//! the C functions they end in (`clock_gettime`, `gettimeofday` and `time`) and answers from the
+//! thread's virtual clock. On a thread without one the kernel answers, as ever. Waiting (sleep,
+//! timed locks) is not virtual: a simulation never waits.
 //!
-//! [`isolated`](crate::isolated) sets the clock and checks that these
-//! definitions are the ones the program runs with.
+//! [`isolated`](crate::isolated) sets the clock and checks that these definitions are the ones the
+//! program runs with.
 
 pub use crate::time::Time;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Virtual monotonic time at the start of a simulation: far enough from zero
-/// that subtracting any RTT or timeout from an `Instant` cannot underflow.
+/// Virtual monotonic time at the start of a simulation: far enough from zero that subtracting any
+/// RTT or timeout from an `Instant` cannot underflow.
 pub const BASE: Duration = Duration::from_secs(1_000_000);
 
 /// Virtual wall clock at the start of a simulation: 2026-01-01 00:00:00 UTC.
@@ -71,9 +70,11 @@ impl Epoch {
     reason = "replacing the C library's clock needs exported symbols and raw pointers"
 )]
 mod overrides {
-    use super::{BASE, NOW, WALL_CLOCK_BASE};
-    use libc::{c_int, c_void, clockid_t, time_t, timespec, timeval};
     use std::time::Duration;
+
+    use libc::{c_int, c_void, clockid_t, time_t, timespec, timeval};
+
+    use super::{BASE, NOW, WALL_CLOCK_BASE};
 
     /// This thread's virtual reading of `clock`, if it has one.
     fn reading(clock: clockid_t) -> Option<Duration> {

@@ -4,26 +4,27 @@
 //! quiche draws packet numbers to skip and connection identifiers from BoringSSL, whose keys decide
 //! every byte on the wire; and the standard library's hash maps draw their keys. So this module
 //! defines every symbol of the two members of BoringSSL's archive that ask for entropy, so that the
-//! linker takes neither, and `getrandom` of the C library. BoringSSL's own generator stays as it is;
-//! it is seeded from here once per thread, which is why every simulation runs in a fresh one
+//! linker takes neither, and `getrandom` of the C library. BoringSSL's own generator stays as it
+//! is; it is seeded from here once per thread, which is why every simulation runs in a fresh one
 //! ([`isolated`](crate::isolated)).
 //!
 //! Three things would still depend on the processor and the kernel:
 //!
-//! - Each call of BoringSSL's generator mixes in 32 bytes: from RDRAND on an Intel processor; on any
-//!   other, zeros if the kernel wipes pages on fork, else 32 bytes from the operating system. The
-//!   symbols of the member that detects forks are defined here, and report that forks cannot be
+//! - Each call of BoringSSL's generator mixes in 32 bytes: from RDRAND on an Intel processor; on
+//!   any other, zeros if the kernel wipes pages on fork, else 32 bytes from the operating system.
+//!   The symbols of the member that detects forks are defined here, and report that forks cannot be
 //!   detected. Then all of them mix in the next 32 bytes of the thread's stream.
-//! - BoringSSL prefers AES to ChaCha20 only where the processor computes AES itself.
-//!   [`pin_cipher`] makes it prefer AES everywhere.
+//! - BoringSSL prefers AES to ChaCha20 only where the processor computes AES itself. [`pin_cipher`]
+//!   makes it prefer AES everywhere.
 //! - The C library chooses `exp`, `log` and `pow` by what the processor has, and they differ in the
 //!   last bit. The simulator takes them from the crate `libm`, which is the same everywhere.
+
+use std::cell::{Cell, RefCell};
 
 use boring::ssl::SslContextBuilder;
 use rand::Rng;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
-use std::cell::{Cell, RefCell};
 
 thread_local! {
     static SOURCE: RefCell<Option<SplitMix64>> = const { RefCell::new(None) };
@@ -80,21 +81,23 @@ fn fill(out: &mut [u8], count: impl FnOnce(&mut Draws)) -> bool {
     reason = "replacing BoringSSL's and the C library's entropy needs exported symbols and raw pointers"
 )]
 mod overrides {
-    use super::{Draws, SslContextBuilder, fill};
-    use libc::{c_int, c_uint, c_void};
     use std::slice;
+
+    use libc::{c_int, c_uint, c_void};
+
+    use super::{Draws, SslContextBuilder, fill};
 
     /// The caller's buffer as a slice.
     ///
     /// # Safety
-    /// `out` must be valid for writes of `length` bytes for `'a`, and nothing
-    /// else may use them meanwhile.
+    /// `out` must be valid for writes of `length` bytes for `'a`, and nothing else may use them
+    /// meanwhile.
     unsafe fn buffer<'a>(out: *mut u8, length: usize) -> &'a mut [u8] {
         if length == 0 {
             return &mut [];
         }
-        // SAFETY: by the caller's promise; the bytes are initialised before a
-        // reference to them exists.
+        // SAFETY: by the caller's promise; the bytes are initialised before a reference to them
+        // exists.
         unsafe {
             out.write_bytes(0, length);
             slice::from_raw_parts_mut(out, length)

@@ -1,15 +1,17 @@
-//! Runs one simulation in a thread of its own, with its own clock and entropy,
-//! and checks once per process that these are really in force.
+//! Runs one simulation in a thread of its own, with its own clock and entropy, and checks once per
+//! process that these are really in force.
 
-use crate::clock::{self, Time};
-use crate::entropy;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+
 use thiserror::Error;
+
+use crate::clock::{self, Time};
+use crate::entropy;
 
 /// Why a simulation cannot be deterministic in this program.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -52,23 +54,21 @@ pub enum SelfCheckError {
     Thread(std::io::ErrorKind),
 }
 
-/// Runs `work` in a fresh thread whose clock stands at the start of virtual
-/// time and whose entropy is determined by `seed`, and returns what it returns.
+/// Runs `work` in a fresh thread whose clock stands at the start of virtual time and whose entropy
+/// is determined by `seed`, and returns what it returns.
 ///
-/// Everything that shall be deterministic (the [`Simulation`](crate::Simulation)
-/// and all its connections) must be made, run and dropped within `work`. A panic
-/// of `work` goes on in the caller.
+/// Everything that shall be deterministic (the [`Simulation`](crate::Simulation) and all its
+/// connections) must be made, run and dropped within `work`. A panic of `work` goes on in the
+/// caller.
 ///
 /// # Errors
-/// Fails when the program cannot be deterministic ([`self_check`]) or no thread
-/// can be started.
+/// Fails when the program cannot be deterministic ([`self_check`]) or no thread can be started.
 pub fn isolated<T: Send>(seed: u64, work: impl FnOnce() -> T + Send) -> Result<T, SelfCheckError> {
     self_check()?;
     fresh_thread(seed, work)
 }
 
-/// Checks, once per process, that virtual clock and seeded entropy are linked
-/// and effective.
+/// Checks, once per process, that virtual clock and seeded entropy are linked and effective.
 ///
 /// # Errors
 /// Says which is not, and what that means.
@@ -133,8 +133,8 @@ fn check_clocks() -> Result<(), SelfCheckError> {
     }
 }
 
-/// The wall clock as the C library's functions tell it, which BoringSSL calls
-/// for session tickets and certificates.
+/// The wall clock as the C library's functions tell it, which BoringSSL calls for session tickets
+/// and certificates.
 struct CClocks {
     /// gettimeofday(2), to the microsecond.
     precise: Duration,

@@ -1,13 +1,15 @@
 //! What must hold of a connection, after everything that its server does.
 
-use crate::engine::flow::{Observation, Observer};
-use crate::packet::Side;
-use crate::time::Time;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+use gallop_network::packet::Side;
+use gallop_network::time::Time;
+
+use crate::engine::flow::{Observation, Observer};
 
 /// Something that does not hold.
 #[derive(Clone, Debug)]
@@ -57,8 +59,8 @@ impl Violations {
     }
 }
 
-/// Smallest and largest window (RFC 9002 §7.2; quiche's limit), in datagrams of
-/// the smallest and the largest size.
+/// Smallest and largest window (RFC 9002 §7.2; quiche's limit), in datagrams of the smallest and
+/// the largest size.
 const WINDOW_BYTES: RangeInclusive<usize> = 2 * 1200..=(1 << 20) * 1350;
 
 /// What a look at the active path of a server finds.

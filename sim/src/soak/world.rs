@@ -1,23 +1,25 @@
 //! The path of a long run, how it changes, and the flows that come.
 
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+use gallop_network::impairment::{GilbertElliott, Impairment, Outage, Reordering, WhileItLasts};
+use gallop_network::link::{Jitter, Link};
+use gallop_network::queue::DropTail;
+use gallop_network::random::{self, Random};
+use gallop_network::rate_course::RateCourse;
+use gallop_network::units::{Buffer, Rate};
+use rand::RngExt;
+
 use super::Options;
 use crate::endpoint::acks::AckPolicy;
 use crate::endpoint::moves::Move;
 use crate::endpoint::settings::Controller;
 use crate::engine::flow::Flow;
 use crate::engine::topology::{Access, DEFAULT_HOST_JITTER, Route, Topology};
-use crate::impairment::{GilbertElliott, Impairment, Outage, Reordering, WhileItLasts};
-use crate::link::{Jitter, Link};
-use crate::queue::DropTail;
-use crate::random::{self, Random};
-use crate::rate_course::RateCourse;
 use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
 use crate::traffic::draw::{exponential, pareto};
 use crate::traffic::{Bulk, OnOff};
-use crate::units::{Buffer, Rate};
-use rand::RngExt;
-use std::num::{NonZeroU32, NonZeroU64};
-use std::time::Duration;
 
 /// Who competes. The first two are watched most closely and come most often.
 const CONTROLLERS: [&str; 10] = [
@@ -67,8 +69,8 @@ const BUFFER_PACKETS: NonZeroU64 = NonZeroU64::MIN.saturating_add(59);
 /// The part of the random numbers that decides which flows come.
 const FLOWS_PART: u64 = 1;
 
-/// The part of the random numbers that decides how the path changes; those after
-/// it decide what is lost and reordered.
+/// The part of the random numbers that decides how the path changes; those after it decide what is
+/// lost and reordered.
 const PATH_PART: u64 = 2;
 
 /// The path, and what comes over it.

@@ -1,18 +1,19 @@
 //! What client and server of a connection say to each other.
 
-use super::Source;
-use serde::Deserialize;
 use std::fmt;
 use std::iter;
 use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Source;
 
 /// A request and its answer.
 #[derive(Debug)]
 pub struct Exchange {
     /// How long the client waits before it asks; since when, [`Pace`] says.
     pub wait: Duration,
-    /// Length of the request, in stream bytes; over HTTP/3 the request is its
-    /// headers.
+    /// Length of the request, in stream bytes; over HTTP/3 the request is its headers.
     pub request_bytes: u64,
     /// What the server answers.
     pub answer: Box<dyn Source>,
@@ -21,16 +22,14 @@ pub struct Exchange {
 /// When the next exchange begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So many are under way at once; when one ends, the client takes the next
-    /// and waits. The first wait is counted from the end of the handshake.
+    /// So many are under way at once; when one ends, the client takes the next and waits. The first
+    /// wait is counted from the end of the handshake.
     Closed(u64),
-    /// The wait is counted from when the request before was due, answered or
-    /// not.
+    /// The wait is counted from when the request before was due, answered or not.
     Open,
 }
 
-/// The exchanges of a connection. When all have ended, and no more come, the
-/// flow has finished.
+/// The exchanges of a connection. When all have ended, and no more come, the flow has finished.
 pub struct Conversation {
     pub(crate) exchanges: Box<dyn Iterator<Item = Exchange>>,
     pub(crate) pace: Pace,

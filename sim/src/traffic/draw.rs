@@ -1,6 +1,6 @@
 //! Random numbers of the distributions that traffic has.
 
-use crate::random::Random;
+use gallop_network::random::Random;
 use rand::{Rng, RngExt};
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -27,8 +27,9 @@ pub(crate) fn fork(random: &mut Random) -> Random {
 
 #[cfg(test)]
 mod tests {
+    use gallop_network::random;
+
     use super::*;
-    use crate::random;
 
     /// Mean and median of many.
     fn summary(mut draw: impl FnMut(&mut Random) -> f64) -> (f64, f64) {

@@ -23,8 +23,8 @@ pub struct Offer {
 
 /// A server's application that answers one request.
 pub trait Source: Debug {
-    /// What there is to send `since_request` after the request, given that
-    /// `written` bytes have been handed to the transport.
+    /// What there is to send `since_request` after the request, given that `written` bytes have
+    /// been handed to the transport.
     fn offer(&mut self, since_request: Duration, written: u64) -> Offer;
 
     /// How long the whole answer is, if it ends.
@@ -60,8 +60,8 @@ impl Source for Bulk {
     }
 }
 
-/// A number of bytes at regular intervals, the first at once: limited by the
-/// application whenever the network is faster.
+/// A number of bytes at regular intervals, the first at once: limited by the application whenever
+/// the network is faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOff {
     /// Bytes per interval.

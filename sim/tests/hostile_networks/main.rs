@@ -7,10 +7,12 @@
 mod path;
 mod scenario;
 
+use std::time::Duration;
+
 use gallop_sim::{Controller, Flow, Move};
+
 use path::{Path, SHARE, TYPICAL};
 use scenario::{BYTES, CONTROLLERS, Scenario, alone, check, observe, seeds, simulation};
-use std::time::Duration;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

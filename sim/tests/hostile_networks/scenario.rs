@@ -1,14 +1,16 @@
 //! A transfer over a path that is hurt, under both controllers and many seeds.
 
-use crate::path::{DATAGRAM_BYTES, Path};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use gallop_sim::experiment::network::{DumbbellSpec, FlowPlace, Network};
 use gallop_sim::traffic::Bulk;
 use gallop_sim::{
     AckPolicy, Controller, Conversation, Flow, Move, Observation, Simulation, isolated,
 };
 use serde::Deserialize;
-use std::num::NonZeroU32;
-use std::time::Duration;
+
+use crate::path::{DATAGRAM_BYTES, Path};
 
 /// Seeds per scenario and controller, unless the environment says how many.
 const SEEDS: u64 = 2;

@@ -1,14 +1,16 @@
 //! A server with one of our controllers and a client that answers as it pleases, over a bottleneck.
 
-use crate::forger::{Forger, KeyLog};
-use gallop_sim::clock::Time;
-use gallop_sim::{clock, isolated};
-use quiche::{Config, Connection, ConnectionId, RecvInfo};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use gallop_sim::clock::Time;
+use gallop_sim::{clock, isolated};
+use quiche::{Config, Connection, ConnectionId, RecvInfo};
+
+use crate::forger::{Forger, KeyLog};
 
 /// Rate of the bottleneck.
 pub const RATE_BPS: u64 = 10_000_000;

@@ -1,9 +1,10 @@
 //! Packets that no QUIC stack would send: a client's, made from its keys.
 
-use boring::hash::hmac_sha256;
-use boring::symm::{self, Cipher};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+
+use boring::hash::hmac_sha256;
+use boring::symm::{self, Cipher};
 
 /// The key log of a TLS stack.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,10 @@
 mod encounter;
 mod forger;
 
+use std::time::Duration;
+
 use encounter::{Answer, Outcome, RTT, Seen, Setting};
 use forger::{LARGEST_DELAY, ack};
-use std::time::Duration;
 
 const CONTROLLERS: [&str; 2] = ["vegas", "gallop-vegas"];
 

@@ -1,14 +1,16 @@
 //! The client's application: asks and reads.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gallop_network::time::Time;
+
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
 use crate::endpoint::connection::{Connection, ConnectionError, failed};
-use crate::time::Time;
 use crate::traffic::conversation::Protocol;
 use crate::traffic::conversation::{Conversation, Exchange, Pace};
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The client's application.
 #[derive(Debug)]
@@ -34,8 +36,8 @@ pub(crate) struct Client {
     pub(crate) answers: Vec<Answer>,
     /// When all had been read that there is.
     pub(crate) finished: Option<Time>,
-    /// An answer that ended at another length than it should have: the length
-    /// it should have had, and the one it has.
+    /// An answer that ended at another length than it should have: the length it should have had,
+    /// and the one it has.
     pub(crate) wrong_length: Option<(u64, u64)>,
     /// Where in an answer there was first a byte that is not the server's.
     pub(crate) wrong_content: Option<u64>,
@@ -150,8 +152,7 @@ impl Client {
         Ok(())
     }
 
-    /// Begins an exchange; gives it back if the connection has no stream for it
-    /// now.
+    /// Begins an exchange; gives it back if the connection has no stream for it now.
     fn ask(
         &mut self,
         connection: &mut Connection,
@@ -229,8 +230,7 @@ impl Client {
         Ok(ended)
     }
 
-    /// Reads all of `stream` that is there, and holds it against what the server
-    /// sent.
+    /// Reads all of `stream` that is there, and holds it against what the server sent.
     fn read_and_compare(
         &mut self,
         connection: &mut Connection,

@@ -1,9 +1,11 @@
 //! Requests and answers over HTTP/3 (RFC 9114), as quiche's own does it.
 
+use std::fmt;
+
+use quiche::h3::{self, Event, Header};
+
 use crate::endpoint::buffers::StreamData;
 use crate::endpoint::connection::{Connection, ConnectionError, failed_http3};
-use quiche::h3::{self, Event, Header};
-use std::fmt;
 
 /// Pieces of a body that are read at once, in bytes.
 const READ_BYTES: usize = 1 << 16;
@@ -77,8 +79,7 @@ impl Http3 {
         }
     }
 
-    /// Sends a piece of a body; returns how many bytes of it went out, if any
-    /// could.
+    /// Sends a piece of a body; returns how many bytes of it went out, if any could.
     pub(super) fn send(
         &mut self,
         connection: &mut Connection,
@@ -114,8 +115,7 @@ impl Http3 {
         }
     }
 
-    /// Tells `take` the bytes of bodies that have come, by stream, and where one
-    /// ends.
+    /// Tells `take` the bytes of bodies that have come, by stream, and where one ends.
     pub(super) fn read_answers(
         &mut self,
         connection: &mut Connection,

@@ -7,19 +7,21 @@ mod server;
 pub(crate) use client::{Answer, Client};
 pub(crate) use server::Server;
 
-use crate::endpoint::connection::{Connection, ConnectionError};
-use crate::time::Time;
-use crate::traffic::Source;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What the requests under way ask for, by stream. The server finds in a request
-/// what the client put here: the bytes that travel are zeros.
+use gallop_network::time::Time;
+
+use crate::endpoint::connection::{Connection, ConnectionError};
+use crate::traffic::Source;
+
+/// What the requests under way ask for, by stream. The server finds in a request what the client
+/// put here: the bytes that travel are zeros.
 pub(crate) type Requests = Rc<RefCell<BTreeMap<u64, Box<dyn Source>>>>;
 
-/// The error code of a connection that is closed because all is done: HTTP/3's
-/// H3_NO_ERROR (RFC 9114 §8.1).
+/// The error code of a connection that is closed because all is done: HTTP/3's H3_NO_ERROR (RFC
+/// 9114 §8.1).
 pub(crate) const ALL_IS_DONE: u64 = 0x100;
 
 /// The application at one end.
@@ -30,8 +32,7 @@ pub(crate) enum Application {
 }
 
 impl Application {
-    /// Reads what the streams have; returns whether there is something new to
-    /// write.
+    /// Reads what the streams have; returns whether there is something new to write.
     pub(crate) fn read(
         &mut self,
         connection: &mut Connection,
@@ -43,9 +44,8 @@ impl Application {
         }
     }
 
-    /// Writes what there is and the connection takes. Called only when the
-    /// streams' buffers have run dry, because quiche would take a whole free
-    /// window at every call.
+    /// Writes what there is and the connection takes. Called only when the streams' buffers have
+    /// run dry, because quiche would take a whole free window at every call.
     pub(crate) fn write(
         &mut self,
         connection: &mut Connection,

@@ -1,10 +1,11 @@
 //! The server's application: answers.
 
+use gallop_network::time::Time;
+
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, SendBuffer};
 use crate::endpoint::connection::{Connection, ConnectionError, failed};
-use crate::time::Time;
 use crate::traffic::Source;
 use crate::traffic::conversation::Protocol;
 
@@ -46,8 +47,8 @@ struct Service {
 }
 
 impl Server {
-    /// A server that hands over `limit` bytes ahead of the acknowledgements, if
-    /// there is a limit, in pieces of `piece_bytes`.
+    /// A server that hands over `limit` bytes ahead of the acknowledgements, if there is a limit,
+    /// in pieces of `piece_bytes`.
     pub(crate) fn new(
         requests: Requests,
         protocol: Protocol,

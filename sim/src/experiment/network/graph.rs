@@ -1,7 +1,8 @@
-//! Named nodes and the links between them: a forest, so that between two nodes
-//! there is one route or none.
+//! Named nodes and the links between them: a forest, so that between two nodes there is one route
+//! or none.
 
 use std::collections::BTreeMap;
+
 use thiserror::Error;
 
 /// Why a link cannot be added, or why there is no route.

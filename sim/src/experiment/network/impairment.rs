@@ -1,10 +1,11 @@
 //! Impairments as an experiment's file describes them.
 
-use crate::invalid::{Invalid, require};
-use crate::units::Span;
+use std::fmt;
+
+use gallop_network::invalid::{Invalid, require};
+use gallop_network::units::Span;
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
-use std::fmt;
 
 /// What a link loses: a probability, or a table with a `kind`.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +32,7 @@ struct UniformSpec {
     probability: f64,
 }
 
-/// Loss by a chain of two states (Gilbert 1960, Elliott 1963), which takes a step
-/// per packet.
+/// Loss by a chain of two states (Gilbert 1960, Elliott 1963), which takes a step per packet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliottSpec {

@@ -11,8 +11,7 @@ use super::impairment::{JitterSpec, LossSpec, PeriodSpec, ReorderSpec};
 /// Names of the two shared links of a dumbbell, there and back.
 pub const DUMBBELL_LINKS: [&str; 2] = ["bottleneck", "reverse"];
 
-/// Defines a table with the keys that every description of a link has, after its
-/// own.
+/// Defines a table with the keys that every description of a link has, after its own.
 macro_rules! link_table {
     ($(#[$doc:meta])* $name:ident { $($own:tt)* }) => {
         $(#[$doc])*
@@ -38,8 +37,8 @@ macro_rules! link_table {
             pub bundle: Option<Span>,
             /// Packets of more bytes, headers included, are lost.
             pub mtu: Option<u64>,
-            /// The only time in which the link loses, reorders, duplicates,
-            /// corrupts, delays or bundles packets, or has an MTU; default always.
+            /// The only time in which the link loses, reorders, duplicates, corrupts, delays or
+            /// bundles packets, or has an MTU; default always.
             pub impaired_during: Option<PeriodSpec>,
             /// Times in which everything is lost.
             #[serde(default)]
@@ -47,11 +46,11 @@ macro_rules! link_table {
             /// Changes of rate and delay, in order of time.
             #[serde(default)]
             pub changes: Vec<ChangeSpec>,
-            /// A file of packet delivery times as Mahimahi has them, instead of
-            /// `rate`; its place is relative to the experiment's file.
+            /// A file of packet delivery times as Mahimahi has them, instead of `rate`; its place
+            /// is relative to the experiment's file.
             pub trace: Option<PathBuf>,
-            /// Packets never overtake others on the link, even when its delay
-            /// becomes shorter (a handover); default false (a new route).
+            /// Packets never overtake others on the link, even when its delay becomes shorter (a
+            /// handover); default false (a new route).
             pub keep_order: Option<bool>,
         }
 
@@ -82,8 +81,8 @@ macro_rules! link_table {
 link_table! {
     /// A link between two nodes, both ways.
     LinkSpec {
-        /// Names the link in the results, from `from` to `to`; a link without a
-        /// name is not measured.
+        /// Names the link in the results, from `from` to `to`; a link without a name is not
+        /// measured.
         pub name: Option<String>,
         /// One end.
         pub from: String,
@@ -97,17 +96,14 @@ link_table! {
 }
 
 link_table! {
-    /// One bottleneck that all flows share, and access links of their own. Its
-    /// links are called "bottleneck" and "reverse".
+    /// One bottleneck that all flows share, and access links of their own. Its links are called
+    /// "bottleneck" and "reverse".
     DumbbellSpec {
-        /// Propagation delay there and back, with access links of
-        /// `access-delay`.
+        /// Propagation delay there and back, with access links of `access-delay`.
         pub rtt: Span,
-        /// Rate of every access link; default 1 Gbit/s, or twice the
-        /// bottleneck's if that is more.
+        /// Rate of every access link; default 1 Gbit/s, or twice the bottleneck's if that is more.
         pub access_rate: Option<LinkRate>,
-        /// Propagation delay of every access link, one way; default 1 % of
-        /// `rtt`.
+        /// Propagation delay of every access link, one way; default 1 % of `rtt`.
         pub access_delay: Option<Span>,
         /// What differs on the way back.
         pub reverse: Option<ReverseSpec>,
@@ -115,10 +111,9 @@ link_table! {
 }
 
 link_table! {
-    /// The other direction of a link. Without a rate or trace it is as fast, and
-    /// without a delay as long, at all times. Without a queue it has room for
-    /// 1000 packets, or never drops if there is no limit there either. Nothing is
-    /// impaired.
+    /// The other direction of a link. Without a rate or trace it is as fast, and without a delay as
+    /// long, at all times. Without a queue it has room for 1000 packets, or never drops if there is
+    /// no limit there either. Nothing is impaired.
     ReverseSpec {
         /// Names this direction in the results; not in a dumbbell.
         pub name: Option<String>,

@@ -1,5 +1,5 @@
-//! The network of an experiment's file: links between named nodes, or the short
-//! form for a dumbbell.
+//! The network of an experiment's file: links between named nodes, or the short form for a
+//! dumbbell.
 
 mod build;
 mod check;

@@ -12,8 +12,7 @@ pub struct FlowPlace {
     pub from: Option<String>,
     /// The node of the receiver (the client); not in a dumbbell.
     pub to: Option<String>,
-    /// One-way delay of the flow's own access links, at both sides; only in a
-    /// dumbbell.
+    /// One-way delay of the flow's own access links, at both sides; only in a dumbbell.
     pub access_delay: Option<Span>,
     /// Which way data goes; only in a dumbbell.
     pub direction: Option<FlowDirection>,

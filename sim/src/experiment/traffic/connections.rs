@@ -1,15 +1,17 @@
 //! The connections that a flow of an experiment makes.
 
+use std::iter;
+use std::time::Duration;
+
+use gallop_network::random::Random;
+
 use super::tcplib;
 use super::{MediaSpec, RequestsSpec, TrafficSpec};
 use crate::engine::flow::Flow;
-use crate::random::Random;
 use crate::traffic::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
 use crate::traffic::draw::fork;
 use crate::traffic::player::Player;
 use crate::traffic::{Bulk, OnOff, Source};
-use std::iter;
-use std::time::Duration;
 
 /// From when to when a flow is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +31,12 @@ impl Period {
 }
 
 impl TrafficSpec {
-    /// The connections that carry this traffic: flows like what `flow` makes,
-    /// in which controller, datagrams and acknowledgements are set.
-    /// `packet_bytes` is what a datagram of full size carries of a stream.
+    /// The connections that carry this traffic: flows like what `flow` makes, in which controller,
+    /// datagrams and acknowledgements are set. `packet_bytes` is what a datagram of full size
+    /// carries of a stream.
     ///
-    /// Traffic of [many connections](TrafficSpec::is_many_connections) has all
-    /// that start in the `period`, and closes each when it is over; other
-    /// traffic is one connection that stays open.
+    /// Traffic of [many connections](TrafficSpec::is_many_connections) has all that start in the
+    /// `period`, and closes each when it is over; other traffic is one connection that stays open.
     #[must_use]
     pub fn connections(
         &self,
@@ -81,8 +82,8 @@ impl TrafficSpec {
     }
 }
 
-/// Connections of their own for the conversations that start in the `period`,
-/// each so long after the one before.
+/// Connections of their own for the conversations that start in the `period`, each so long after
+/// the one before.
 fn many(
     period: Period,
     flow: &impl Fn() -> Flow,

@@ -1,16 +1,18 @@
 //! Random times and sizes as an experiment's file describes them.
 
-use super::kinds::ShortFlowsSpec;
-use super::text_or_table::TextOrTable;
-use crate::invalid::{Invalid, require};
-use crate::random::Random;
-use crate::traffic::draw::{exponential, pareto};
-use crate::units::{Size, Span};
-use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
+
+use gallop_network::invalid::{Invalid, require};
+use gallop_network::random::Random;
+use gallop_network::units::{Size, Span};
+use serde::{Deserialize, Deserializer};
+
+use super::kinds::ShortFlowsSpec;
+use super::text_or_table::TextOrTable;
+use crate::traffic::draw::{exponential, pareto};
 
 /// A random time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +38,7 @@ pub enum Sizes {
     Pareto {
         /// Its mean.
         mean: Size,
-        /// Its shape: the smaller, the heavier the tail; above 1, so that there
-        /// is a mean.
+        /// Its shape: the smaller, the heavier the tail; above 1, so that there is a mean.
         shape: f64,
     },
     /// Always the same.
@@ -86,8 +87,8 @@ impl Times {
 }
 
 impl Sizes {
-    /// A number of stream bytes, at least one, where a datagram of full size
-    /// carries `packet_bytes`.
+    /// A number of stream bytes, at least one, where a datagram of full size carries
+    /// `packet_bytes`.
     pub(crate) fn draw(&self, random: &mut Random, packet_bytes: u64) -> u64 {
         let bytes = match self {
             Sizes::Constant(size) => return size.bytes(packet_bytes),
@@ -157,8 +158,9 @@ fn constant<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
+    use gallop_network::random;
+
     use super::*;
-    use crate::random;
 
     #[test]
     fn sizes_count_packets_by_what_they_carry() {

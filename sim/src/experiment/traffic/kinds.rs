@@ -1,11 +1,13 @@
 //! The kinds of traffic, each with its keys.
 
-use super::distribution::{Sizes, Times};
-use crate::traffic::conversation::Protocol;
-use crate::units::{LinkRate, Size, Span};
-use serde::Deserialize;
 use std::num::NonZeroU64;
 use std::time::Duration;
+
+use gallop_network::units::{LinkRate, Size, Span};
+use serde::Deserialize;
+
+use super::distribution::{Sizes, Times};
+use crate::traffic::conversation::Protocol;
 
 /// See [`TrafficSpec::Bulk`](super::TrafficSpec::Bulk).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -35,12 +37,11 @@ pub struct OnOffSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MediaSpec {
-    /// The rate at which the media is encoded and played (Boyden et al. 2007: mediarate), in
-    /// bits of stream data or in what so many datagrams of full size carry.
+    /// The rate at which the media is encoded and played (Boyden et al. 2007: mediarate), in bits
+    /// of stream data or in what so many datagrams of full size carry.
     pub rate: LinkRate,
-    /// How much faster than it is played the media is handed over: 1 makes a
-    /// constrained stream, a factor beyond the network's rate an unconstrained
-    /// one.
+    /// How much faster than it is played the media is handed over: 1 makes a constrained stream, a
+    /// factor beyond the network's rate an unconstrained one.
     #[serde(default = "MediaSpec::default_xfactor")]
     pub xfactor: f64,
     /// From one chunk to the next.
@@ -67,8 +68,8 @@ impl MediaSpec {
         span(Duration::from_secs(5))
     }
 
-    /// Stream bytes that become ready with every heartbeat, where a datagram of
-    /// full size carries `packet_bytes` of a stream.
+    /// Stream bytes that become ready with every heartbeat, where a datagram of full size carries
+    /// `packet_bytes` of a stream.
     #[must_use]
     pub fn chunk_bytes(&self, packet_bytes: u64) -> u64 {
         let seconds = self.heartbeat.duration().as_secs_f64();
@@ -105,8 +106,8 @@ impl ShortFlowsSpec {
         }
     }
 
-    /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB"
-    /// does not go with its mean; the mean is what is kept.
+    /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB" does
+    /// not go with its mean; the mean is what is kept.
     pub(super) fn default_size() -> Sizes {
         Sizes::Pareto {
             mean: Size::Packets(const { NonZeroU64::new(50).expect("not zero") }),
@@ -119,17 +120,17 @@ impl ShortFlowsSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcplibSpec {
-    /// Mean of the exponential time from the start of one conversation to that
-    /// of the next (Brakmo et al. 1994 §2.1 names the distribution, not the mean).
+    /// Mean of the exponential time from the start of one conversation to that of the next (Brakmo
+    /// et al. 1994 §2.1 names the distribution, not the mean).
     #[serde(default = "TcplibSpec::default_interarrival")]
     pub interarrival: Span,
-    /// Only these kinds of conversation, in the proportion in which they are
-    /// among all; all without.
+    /// Only these kinds of conversation, in the proportion in which they are among all; all
+    /// without.
     #[serde(default)]
     pub only: Vec<Service>,
-    /// How many stream bytes a packet of the paper has: files, articles and mails
-    /// grow as the datagrams here are larger, so that they take as many packets.
-    /// Without it their sizes are tcplib's.
+    /// How many stream bytes a packet of the paper has: files, articles and mails grow as the
+    /// datagrams here are larger, so that they take as many packets. Without it their sizes are
+    /// tcplib's.
     #[serde(default)]
     pub packet: Option<Size>,
 }
@@ -177,12 +178,10 @@ pub struct RequestsSpec {
     /// From the end of an answer to the next request.
     #[serde(default)]
     pub think: Times,
-    /// From one request to the next, answered or not; in place of `think` and
-    /// `at-once`.
+    /// From one request to the next, answered or not; in place of `think` and `at-once`.
     #[serde(default)]
     pub interarrival: Option<Times>,
-    /// How many requests are under way at once: each waits for its answer and
-    /// thinks on its own.
+    /// How many requests are under way at once: each waits for its answer and thinks on its own.
     #[serde(default = "RequestsSpec::default_at_once")]
     pub at_once: NonZeroU64,
     /// How many requests altogether; endless without.

@@ -16,10 +16,10 @@
 //! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`) and `at-once` (1), or `interarrival`; `count` (endless) |
 //!
 //! Sizes are [`Size`](crate::units::Size)s, times [`Span`]s, rates
-//! [`LinkRate`](crate::units::LinkRate)s. `interarrival` (but
-//! that of `tcplib`), `size` (but that of `bulk`) and `think` are random: a
-//! constant, or a table such as `{ distribution = "exponential", mean = "1s" }`
-//! or `{ distribution = "pareto", mean = "50p", shape = 1.2 }`.
+//! [`LinkRate`](crate::units::LinkRate)s. `interarrival` (but that of `tcplib`), `size` (but that
+//! of `bulk`) and `think` are random: a constant, or a table such as
+//! `{ distribution = "exponential", mean = "1s" }` or
+//! `{ distribution = "pareto", mean = "50p", shape = 1.2 }`.
 
 mod connections;
 mod distribution;
@@ -33,11 +33,13 @@ pub use kinds::{
     BulkSpec, MediaSpec, OnOffSpec, RequestsSpec, Service, ShortFlowsSpec, TcplibSpec,
 };
 
-use crate::invalid::{Invalid, require};
-use crate::units::Span;
+use std::marker::PhantomData;
+
+use gallop_network::invalid::{Invalid, require};
+use gallop_network::units::Span;
 use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Deserializer, de};
-use std::marker::PhantomData;
+
 use text_or_table::TextOrTable;
 
 /// What a flow carries.
@@ -65,8 +67,8 @@ impl Default for TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// Whether it makes a connection per transfer, so that its numbers are sums
-    /// and means over many.
+    /// Whether it makes a connection per transfer, so that its numbers are sums and means over
+    /// many.
     #[must_use]
     pub fn is_many_connections(&self) -> bool {
         matches!(self, TrafficSpec::ShortFlows(_) | TrafficSpec::Tcplib(_))

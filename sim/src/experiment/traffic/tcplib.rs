@@ -1,31 +1,31 @@
-//! The conversations of tcplib, from which Brakmo et al. 1994 §2.1 takes its background
-//! traffic.
+//! The conversations of tcplib, from which Brakmo et al. 1994 §2.1 takes its background traffic.
 //!
-//! All figures are tcplib's own: P. Danzig and S. Jamin, "tcplib: A Library of
-//! TCP/IP Traffic Characteristics", USC technical report 91-495, 1991, and the
-//! tables that come with it (Copyright (c) 1991 University of Southern
-//! California), in which each distribution is given by up to 800 points. NOTE:
-//! here each has about twenty of them, with straight lines between.
+//! All figures are tcplib's own: P. Danzig and S. Jamin, "tcplib: A Library of TCP/IP Traffic
+//! Characteristics", USC technical report 91-495, 1991, and the tables that come with it (Copyright
+//! (c) 1991 University of Southern California), in which each distribution is given by up to 800
+//! points. NOTE: here each has about twenty of them, with straight lines between.
 //!
-//! NOTE: tcplib says how many items and of what size, not how they take turns.
-//! Here a command is answered before the next is given, and data flow from the
-//! server to the client, whichever way mail and news went in 1991.
+//! NOTE: tcplib says how many items and of what size, not how they take turns. Here a command is
+//! answered before the next is given, and data flow from the server to the client, whichever way
+//! mail and news went in 1991.
 
-use super::{Service, TcplibSpec};
-use crate::random::Random;
-use crate::traffic::Bulk;
-use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
-use crate::traffic::draw::{exponential, fork};
-use rand::RngExt;
 use std::iter;
 use std::time::Duration;
 
-/// Values and the probability that it is no more than that. Between two points
-/// the values are uniform.
+use gallop_network::random::Random;
+use rand::RngExt;
+
+use super::{Service, TcplibSpec};
+use crate::traffic::Bulk;
+use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
+use crate::traffic::draw::{exponential, fork};
+
+/// Values and the probability that it is no more than that. Between two points the values are
+/// uniform.
 type Distribution = [(f64, f64)];
 
-/// Share of all TCP conversations, means over tcplib's hours. They do not add up
-/// to 1: tcplib's traces have others, too.
+/// Share of all TCP conversations, means over tcplib's hours. They do not add up to 1: tcplib's
+/// traces have others, too.
 const SHARES: [(Service, f64); 4] = [
     (Service::Telnet, 0.0612),
     (Service::Ftp, 0.0216),
@@ -336,8 +336,8 @@ fn smtp(mut sizes: Sizes) -> Conversation {
     Conversation::new(iter::once(mail), Pace::Closed(1), Protocol::Streams)
 }
 
-/// The next conversation: how long after the one before it begins, and what it
-/// is. `packet_bytes` is what a datagram of full size carries of a stream.
+/// The next conversation: how long after the one before it begins, and what it is. `packet_bytes`
+/// is what a datagram of full size carries of a stream.
 pub(super) fn next(
     spec: &TcplibSpec,
     packet_bytes: u64,
@@ -378,8 +378,9 @@ fn service(spec: &TcplibSpec, random: &mut Random) -> Service {
 
 #[cfg(test)]
 mod tests {
+    use gallop_network::random;
+
     use super::*;
-    use crate::random;
 
     const ALL: [&Distribution; 9] = [
         TELNET_DURATION_MS,

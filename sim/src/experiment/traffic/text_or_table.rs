@@ -1,9 +1,10 @@
 //! Values that a file writes as a text or as a table.
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 
 /// Reads a value that may be written as a text or as a table `Table`.
 pub(super) struct TextOrTable<Value, Table> {

@@ -31,8 +31,8 @@ impl Randoms {
     }
 }
 
-/// The impairments at the entrance of a link: first what loses, then what changes
-/// and multiplies, then what delays.
+/// The impairments at the entrance of a link: first what loses, then what changes and multiplies,
+/// then what delays.
 pub(super) fn impairments(
     conditions: Conditions,
     random: &mut Randoms,

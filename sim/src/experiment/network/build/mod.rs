@@ -48,14 +48,12 @@ pub struct PathFacts {
 const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999));
 
 impl Network {
-    /// Builds the network for `flows`, whose full datagrams have a UDP payload of
-    /// `datagram_bytes`. Senders take a random time up to `host_jitter` before
-    /// every packet. `seed` determines everything random; traces lie beside the
-    /// file, in `directory`.
+    /// Builds the network for `flows`, whose full datagrams have a UDP payload of `datagram_bytes`.
+    /// Senders take a random time up to `host_jitter` before every packet. `seed` determines
+    /// everything random; traces lie beside the file, in `directory`.
     ///
     /// # Errors
-    /// What [`validate`](Network::validate) refuses, and traces that cannot be
-    /// read.
+    /// What [`validate`](Network::validate) refuses, and traces that cannot be read.
     pub fn build(
         &self,
         flows: &[FlowPlace],
@@ -95,8 +93,7 @@ struct Builder<'a> {
     directory: &'a Path,
     topology: Topology,
     graph: Graph,
-    /// What the links of the topology are like that belong to the graph: there
-    /// and back, in turn.
+    /// What the links of the topology are like that belong to the graph: there and back, in turn.
     ways: Vec<(LinkId, PathFacts)>,
     links: Vec<(String, LinkId)>,
     paths: Vec<PathFacts>,
@@ -182,8 +179,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds both directions of a link; returns the highest rate from first node
-    /// to second.
+    /// Adds both directions of a link; returns the highest rate from first node to second.
     #[expect(
         clippy::too_many_arguments,
         reason = "the keys of one table, each once"
@@ -272,8 +268,8 @@ impl<'a> Builder<'a> {
         Ok(pace.highest)
     }
 
-    /// Adds the route of the next flow, which is described under number `flow`;
-    /// with `access`, its hosts have links of their own.
+    /// Adds the route of the next flow, which is described under number `flow`; with `access`, its
+    /// hosts have links of their own.
     fn route(
         &mut self,
         flow: usize,

@@ -9,8 +9,8 @@ use crate::time::Time;
 
 /// A link and the packets on it.
 ///
-/// What happens on the link happens at its own exact times, however late it is looked at: lateness
-/// of one packet does not add to that of the next.
+/// Events on the link have their own exact times, however late a call asks for them: lateness of
+/// one packet does not add to that of the next.
 ///
 /// ```
 /// use gallop_network::time::Time;
@@ -37,7 +37,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Conveyor {
     link: Link,
-    /// When the packet in service has been sent.
+    /// End of sending of the packet in service.
     served_at: Option<Time>,
     /// Packets that are held at the entrance, by when they go on.
     held: BTreeMap<Key, Packet>,
@@ -51,7 +51,7 @@ pub struct Conveyor {
 /// A time, and a number that no other packet has.
 type Key = (Time, u64);
 
-/// What happens next on a link.
+/// The next event on a link.
 enum Event {
     Served,
     GoesOn,
@@ -96,7 +96,7 @@ impl Conveyor {
         }
     }
 
-    /// When something happens next: no packet arrives before that.
+    /// Time of the next event on the link: no packet arrives before it.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         let first = |packets: &BTreeMap<Key, Packet>| Some(packets.first_key_value()?.0.0);
@@ -104,7 +104,7 @@ impl Conveyor {
         inner.into_iter().chain(first(&self.travelling)).min()
     }
 
-    /// The next packet that is at the end of the link by `now`, and since when.
+    /// The next packet that has arrived by `now`, and its time of arrival.
     pub fn arrival(&mut self, now: Time) -> Option<(Time, Packet)> {
         self.advance(now);
         let first = self.travelling.first_entry()?;
@@ -117,7 +117,7 @@ impl Conveyor {
         (time, self.count)
     }
 
-    /// The next thing to happen before a packet travels.
+    /// The next event before a packet travels.
     fn next_inner(&self) -> Option<(Time, Event)> {
         let served = self.served_at.map(|time| (time, Event::Served));
         let held = self.held.first_key_value();
@@ -128,7 +128,7 @@ impl Conveyor {
             .min_by_key(|&(time, _)| time)
     }
 
-    /// Lets all happen that happens by `now`.
+    /// Handles all events until `now`.
     fn advance(&mut self, now: Time) {
         while let Some((time, event)) = self.next_inner().filter(|&(time, _)| time <= now) {
             match event {
@@ -191,7 +191,7 @@ mod tests {
         Packet::whole(0, Side::Client, sequence, vec![0; 100])
     }
 
-    /// What arrives by `now`: numbers and microseconds.
+    /// The packets that arrive by `now`: numbers and microseconds.
     fn arrivals(conveyor: &mut Conveyor, now: Time) -> Vec<(u64, u64)> {
         std::iter::from_fn(|| conveyor.arrival(now))
             .map(|(time, packet)| (packet.sequence(), time.as_nanos() / 1000))

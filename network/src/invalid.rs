@@ -1,14 +1,14 @@
-//! Values that make no sense, named by their place in a file.
+//! Invalid values, named by their place in a file.
 
 use thiserror::Error;
 
-/// A value that makes no sense.
+/// An invalid value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{place}: {problem}")]
 pub struct Invalid {
-    /// Where, such as `groups[0].runs[1].id`.
+    /// The place, such as `link[0].queue.limit`.
     pub place: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and a value that would be right.
     pub problem: String,
 }
 

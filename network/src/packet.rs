@@ -1,4 +1,4 @@
-//! What travels over the simulated links.
+//! Packets on links.
 
 use crate::units::WIRE_OVERHEAD_BYTES;
 
@@ -22,7 +22,7 @@ impl Side {
     }
 }
 
-/// What a packet's header says about explicit congestion notification (RFC 3168 §5).
+/// A packet's field of explicit congestion notification (RFC 3168 §5).
 ///
 /// NOTE: quiche 0.30 neither asks for marks nor reads them. A simulated flow may send packets that
 /// allow them; the marks are counted where they are made, and no sender reacts to them.
@@ -39,8 +39,8 @@ pub enum Ecn {
 
 /// A UDP datagram, or a whole packet, under way. It is cheap to move.
 ///
-/// What links ask of it is in the packet itself: among thousands of packets its payload would have
-/// to come from far away in memory, and only the ends read that.
+/// The fields that links read are in the packet itself: among thousands of packets its payload
+/// would have to come from far away in memory, and only the ends read that.
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// The payload and then room for longer ones: packets are used again.
@@ -50,7 +50,7 @@ pub struct Packet {
     sequence: u64,
     /// Links of its route that it has left behind.
     hop: u32,
-    /// Which of the client's addresses it comes from or goes to.
+    /// Number of the client's address that it comes from or goes to.
     client_address: u16,
     to: Side,
     ecn: Ecn,
@@ -99,7 +99,7 @@ impl Packet {
         self.corrupted = false;
     }
 
-    /// What its header says about congestion notification.
+    /// Its field of congestion notification.
     #[must_use]
     pub fn ecn(&self) -> Ecn {
         self.ecn
@@ -137,7 +137,7 @@ impl Packet {
         self.corrupted = true;
     }
 
-    /// Whether its payload has been changed.
+    /// True if its payload has been changed.
     #[must_use]
     pub fn is_corrupted(&self) -> bool {
         self.corrupted
@@ -161,13 +161,13 @@ impl Packet {
         self.sequence
     }
 
-    /// Which of the client's addresses it comes from or goes to, by its number.
+    /// Number of the client's address that it comes from or goes to.
     #[must_use]
     pub fn client_address(&self) -> u16 {
         self.client_address
     }
 
-    /// How many links of its route it has left behind.
+    /// Number of links of its route that it has left behind.
     #[must_use]
     pub fn hop(&self) -> usize {
         self.hop as usize

@@ -11,13 +11,13 @@ use crate::units::Rate;
 /// A rate that is constant between given times. It may be zero for a while, and may repeat itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateCourse {
-    /// From when on which rate holds, in bits per second; the first is at 0.
+    /// Times from which a rate holds, and that rate in bits per second; the first is at 0.
     steps: Vec<(Time, u64)>,
     /// Starts again after so long.
     period: Option<Duration>,
 }
 
-/// Why a text is no trace.
+/// A reason for which a text is no trace.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TraceError {
     /// A line that is no time.
@@ -25,7 +25,7 @@ pub enum TraceError {
     NotATime {
         /// Its number, from 1.
         line: usize,
-        /// What is there.
+        /// Its text.
         text: String,
     },
     /// Times that go back.
@@ -125,7 +125,7 @@ impl RateCourse {
         (bps, until.map(|until| until + cycle))
     }
 
-    /// When the last bit of `bytes` has been sent, if the first is at `start`.
+    /// The time at which the last bit of `bytes` has been sent, if the first is sent at `start`.
     #[must_use]
     pub fn end_of_sending(&self, start: Time, bytes: u64) -> Time {
         let mut now = start;

@@ -1,4 +1,4 @@
-//! What changes packets or their number.
+//! Duplication and corruption of packets.
 
 use rand::RngExt;
 

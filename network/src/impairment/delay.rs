@@ -50,7 +50,7 @@ impl Impairment for Reordering {
 pub struct Jittering {
     max_ns: u64,
     in_order: bool,
-    /// When the last packet goes on.
+    /// The time at which the last packet goes on.
     last: Time,
     random: Random,
 }
@@ -80,9 +80,9 @@ impl Impairment for Jittering {
     }
 }
 
-/// Holds packets until the next of evenly spaced times, at which all that wait go on together: how
-/// acknowledgements are compressed by a medium that a host may use at times only, such as Wi-Fi,
-/// cable and mobile networks.
+/// Holds packets until the next of evenly spaced times, at which all that wait go on together. A
+/// medium that a host may use at times only, such as Wi-Fi, cable and mobile networks, compresses
+/// acknowledgements so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundling {
     every_ns: u64,

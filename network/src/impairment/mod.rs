@@ -1,4 +1,4 @@
-//! Impairments: what may happen to a packet at the entrance of a link.
+//! Impairments: loss, delay, duplication and corruption of packets at the entrance of a link.
 
 mod alteration;
 mod delay;
@@ -18,7 +18,7 @@ use thiserror::Error;
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// What becomes of a packet at the entrance of a link.
+/// An impairment's decision about a packet at the entrance of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It goes on.

@@ -8,14 +8,14 @@ use crate::packet::Packet;
 use crate::time::Time;
 use crate::units::Buffer;
 
-/// How a [`Codel`] queue decides.
+/// Parameters of a [`Codel`] queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelParameters {
     /// The most that waits.
     pub limit: Buffer,
     /// The delay that is acceptable (RFC 8289 §4.3: 5 ms).
     pub target: Duration,
-    /// How long the delay may exceed it (RFC 8289 §4.3: 100 ms).
+    /// The time for which the delay may exceed it (RFC 8289 §4.3: 100 ms).
     pub interval: Duration,
     /// Marks packets that allow it instead of dropping them.
     pub ecn: bool,
@@ -56,7 +56,7 @@ impl Timed {
     }
 }
 
-/// What is the same for all packets.
+/// Parameters of the control law.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Law {
     pub(super) target: Duration,
@@ -69,7 +69,7 @@ pub(super) struct Law {
 /// The variables of RFC 8289 §5.3.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
-    /// When the delay will have exceeded the target for an interval.
+    /// The time at which the delay will have exceeded the target for an interval.
     first_above: Option<Time>,
     drop_next: Time,
     /// Drops since dropping began, which set the distance to the next.
@@ -78,7 +78,7 @@ pub(super) struct State {
     dropping: bool,
 }
 
-/// What dequeuing has dropped or marked.
+/// The packets that dequeuing has dropped, and the number of those marked.
 #[derive(Debug)]
 pub(super) struct Toll<'a> {
     pub(super) dropped: &'a mut Vec<Packet>,

@@ -14,7 +14,7 @@ use crate::packet::{Packet, Side};
 use crate::time::Time;
 use crate::units::Buffer;
 
-/// How an [`FqCodel`] queue decides.
+/// Parameters of an [`FqCodel`] queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelParameters {
     /// The most that waits, all flows together (RFC 8290 §5.2.3: 10240 packets).
@@ -25,7 +25,7 @@ pub struct FqCodelParameters {
     pub quantum: NonZeroU32,
     /// The delay that is acceptable in a flow's queue (RFC 8290 §5.2.2: 5 ms).
     pub target: Duration,
-    /// How long the delay may exceed it (RFC 8290 §5.2.1: 100 ms).
+    /// The time for which the delay may exceed it (RFC 8290 §5.2.1: 100 ms).
     pub interval: Duration,
     /// Marks packets that allow it instead of dropping them.
     pub ecn: bool,

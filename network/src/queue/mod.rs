@@ -69,7 +69,7 @@ impl Fifo {
     }
 }
 
-/// Whether `packet` may join so many packets and bytes under `limit`.
+/// True if `packet` may join this many packets and bytes under `limit`.
 fn fits(limit: Buffer, packets: usize, bytes: u64, packet: &Packet) -> bool {
     match limit {
         Buffer::Packets(limit) => (packets as u64) < limit.get(),

@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::time::Time;
 use crate::units::{Buffer, Rate};
 
-/// How a [`Red`] queue decides.
+/// Parameters of a [`Red`] queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedParameters {
     /// The most that waits.
@@ -39,7 +39,7 @@ pub struct RedParameters {
     pub mean_packet_bytes: NonZeroU64,
 }
 
-/// Why there can be no such queue.
+/// A reason for which there can be no such queue.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RedError {
     /// Packets here and bytes there.
@@ -59,19 +59,19 @@ pub struct Red {
     parameters: RedParameters,
     min: f64,
     max: f64,
-    /// How long the link takes to send a typical packet, in nanoseconds.
+    /// The time that the link takes to send a typical packet, in nanoseconds.
     mean_packet_ns: f64,
     random: Random,
     waiting: Fifo,
     average: f64,
-    /// Since when there has been nothing to send.
+    /// Start of the present idle time.
     idle_since: Option<Time>,
     /// Packets since the last drop or mark, or since the average passed `min`.
     count: u64,
     marks: u64,
 }
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Admit,

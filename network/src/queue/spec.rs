@@ -104,7 +104,7 @@ pub struct CodelSpec {
     /// The delay that is acceptable; default 5 ms (RFC 8289 §4.3).
     #[serde(default = "target")]
     pub target: Span,
-    /// How long the delay may exceed it; default 100 ms (RFC 8289 §4.3).
+    /// The time for which the delay may exceed it; default 100 ms (RFC 8289 §4.3).
     #[serde(default = "interval")]
     pub interval: Span,
     /// Marks packets that allow it instead of dropping them; default false.

@@ -68,7 +68,7 @@ impl Rate {
         Rate(NonZeroU64::new(self.bps().saturating_mul(factor)).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// How long a link of this rate takes to send `bytes`, to the nearest nanosecond.
+    /// The time that a link of this rate takes to send `bytes`, to the nearest nanosecond.
     #[must_use]
     pub fn time_to_send(self, bytes: u64) -> Duration {
         const BIT_NS_PER_BYTE_S: u64 = 8 * 1_000_000_000;
@@ -149,7 +149,7 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// How fast a link is, where packets count rather than bits.
+/// Rate of a link, in bits or in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkRate {
     /// Bits per second on the wire.

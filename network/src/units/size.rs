@@ -22,7 +22,7 @@ const SIZE: Kind = Kind {
     most: "10^15 bytes or packets",
 };
 
-/// How much may wait in a queue, at least one packet or byte.
+/// Capacity of a queue, at least one packet or byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Buffer {
@@ -52,7 +52,7 @@ impl fmt::Display for Buffer {
     }
 }
 
-/// How much an application sends or holds, at least one packet or byte.
+/// Size of a transfer or of an application's buffer, at least one packet or byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// As many stream bytes as that many datagrams of full size carry.

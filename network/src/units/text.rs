@@ -1,4 +1,4 @@
-//! Quantities as texts: a number and a unit, and what may be wrong with them.
+//! Quantities as texts: a number and a unit, and the errors of those that are not.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -16,7 +16,7 @@ pub struct UnitError {
     reason: Reason,
 }
 
-/// What is wrong with a quantity.
+/// The problem with a quantity.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(super) enum Reason {
     #[error("it does not start with a number; write a number and a unit, such as {example}")]
@@ -35,7 +35,7 @@ pub(super) enum Reason {
     TooLarge { most: &'static str },
 }
 
-/// What one kind of quantity is called and which units it has.
+/// Name and units of a kind of quantity.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) example: &'static str,

@@ -1,12 +1,12 @@
-//! When an endpoint acknowledges. quiche never delays an acknowledgement by itself: it goes out
-//! with the next `send()`, so the driver decides.
+//! The acknowledgement policy of an endpoint. quiche never delays an acknowledgement by itself: it
+//! goes out with the next `send()`, so the driver decides.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use gallop_network::time::Time;
 
-/// How often a receiver acknowledges (RFC 9000 §13.2).
+/// An acknowledgement policy (RFC 9000 §13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckPolicy {
     /// One acknowledgement for so many packets. RFC 9000 §13.2.2 recommends 2; the papers assume 1.
@@ -66,7 +66,7 @@ impl PendingAcks {
         self.deadline = None;
     }
 
-    /// When the pending acknowledgements must go out.
+    /// Deadline of the pending acknowledgements.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.deadline
     }

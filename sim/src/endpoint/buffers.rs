@@ -26,7 +26,7 @@ static PATTERN: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
     pattern.into()
 });
 
-/// What the bodies of answers are made of.
+/// Content of the bodies of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Zeros.
@@ -36,7 +36,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// What stands at `offset` on `stream`: `length` bytes, or as many as a buffer holds if that is
+    /// The content at `offset` of `stream`: `length` bytes, or as many as a buffer holds if that is
     /// less.
     pub(crate) fn piece(self, stream: u64, offset: u64, length: u64) -> StreamData {
         let zeros = StreamData::zeros(length);
@@ -51,7 +51,7 @@ impl Content {
         }
     }
 
-    /// Whether `bytes` are what stands at `offset` on `stream`.
+    /// True if `bytes` are the content at `offset` of `stream`.
     pub(crate) fn is_at(self, stream: u64, offset: u64, bytes: &[u8]) -> bool {
         let mut at = offset;
         bytes.chunks(PATTERN_BYTES).all(|bytes| {

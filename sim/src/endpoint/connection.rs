@@ -7,7 +7,7 @@ use crate::endpoint::buffers::StreamBuffers;
 /// A connection as the simulator drives it.
 pub type Connection = quiche::Connection<StreamBuffers>;
 
-/// Which operation of a connection failed.
+/// An operation of a connection that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} failed: {error}")]
 pub struct ConnectionError {
@@ -15,7 +15,7 @@ pub struct ConnectionError {
     error: StackError,
 }
 
-/// What quiche reported.
+/// An error that quiche reported.
 #[derive(Debug, thiserror::Error)]
 enum StackError {
     #[error(transparent)]

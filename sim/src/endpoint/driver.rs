@@ -21,7 +21,7 @@ const FILLING_SLACK_BYTES: usize = 40;
 /// long.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a connection has just done.
+/// An action of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// It made a datagram.
@@ -44,7 +44,8 @@ pub(crate) struct Endpoint {
     acks: PendingAcks,
     /// A client's addresses.
     itinerary: Itinerary,
-    /// When a client that moves last heard of its server, or asked whether it is still there.
+    /// Time at which a client that moves last heard of its server, or asked whether it is still
+    /// there.
     heard_at: Option<Time>,
     /// Connection ids given to the peer after the first.
     pub(crate) ids_issued: u16,
@@ -53,7 +54,7 @@ pub(crate) struct Endpoint {
     /// The last datagram was not full, or there was none to send: the stream's buffer has run dry,
     /// or the window is used up.
     hungry: bool,
-    /// When the controller lets the next packet go.
+    /// Release time of the next packet.
     release_at: Option<Time>,
     /// Probe timeouts.
     pub(crate) probe_timeouts: u64,
@@ -65,16 +66,16 @@ pub(crate) struct Endpoint {
     pub(crate) armed: Option<Time>,
 }
 
-/// What an endpoint did when it was woken.
+/// Result of waking an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Woken {
-    /// Whether to call [`transmit`](Endpoint::transmit).
+    /// True if [`transmit`](Endpoint::transmit) is to be called.
     pub(crate) due: bool,
-    /// Whether the connection's timer had expired.
+    /// True if the connection's timer had expired.
     pub(crate) timed_out: bool,
 }
 
-/// Where an endpoint sits.
+/// Place of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) flow: usize,
@@ -82,12 +83,12 @@ pub(crate) struct Place {
     pub(crate) addresses: Addresses,
 }
 
-/// What an endpoint's datagrams are like.
+/// Properties of an endpoint's datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packets {
-    /// The largest.
+    /// Largest UDP payload.
     pub(crate) datagram_bytes: usize,
-    /// Whether it finds out by probes which are not too large.
+    /// True if it probes for the largest datagram that the path carries.
     pub(crate) discovers_mtu: bool,
     /// They allow marks.
     pub(crate) ecn: bool,
@@ -126,8 +127,8 @@ impl Endpoint {
         self.place.flow
     }
 
-    /// Who sent `packet` to whom as this end sees it; nothing if it does not reach the client,
-    /// whose address has changed.
+    /// The addresses of `packet` as this end sees them; none if it does not reach the client, whose
+    /// address has changed.
     fn recv_info(&self, packet: &Packet) -> Option<quiche::RecvInfo> {
         let Addresses { server, .. } = self.place.addresses;
         let number = packet.client_address();
@@ -254,14 +255,14 @@ impl Endpoint {
         Woken { due, timed_out }
     }
 
-    /// For how long timers have been expiring without anything coming in.
+    /// The time for which timers have been expiring without anything coming in.
     pub(crate) fn probing_for(&self, now: Time) -> Duration {
         self.probing_since
             .map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// When a client that moves asks whether its server is still there. What it sent from its new
-    /// address may have been lost, and then nobody else would say where it is.
+    /// Time at which a client that moves asks whether its server is still there. What it sent from
+    /// its new address may have been lost, and then nobody else would say where it is.
     fn keep_alive_at(&self) -> Option<Time> {
         let waits = self.application.is_waiting() && self.connection.is_established();
         Some(self.heard_at.filter(|_| waits)? + KEEP_ALIVE)
@@ -273,7 +274,7 @@ impl Endpoint {
             .map(|instant| epoch.time(instant))
     }
 
-    /// When [`wake`](Self::wake) wants to be called.
+    /// Time at which [`wake`](Self::wake) is to be called.
     pub(crate) fn deadline(&self, epoch: Epoch) -> Option<Time> {
         let more_at = self.application.more_at(self.woken_at);
         let move_at = self.itinerary.next();

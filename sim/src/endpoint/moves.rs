@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gallop_network::time::Time;
 
-/// How a client gets another address.
+/// A way in which a client gets another address.
 ///
 /// Its packets take the same route as before; where the new path is to be another one, the links
 /// change at the same time.
@@ -48,7 +48,7 @@ impl Addresses {
 /// A client's moves, and what its addresses look like from outside.
 #[derive(Debug)]
 pub(crate) struct Itinerary {
-    /// When it moves, in order of time.
+    /// Its moves, in order of time.
     due: VecDeque<(Time, Move)>,
     /// The next move was due, but could not be made yet.
     waits: bool,
@@ -70,18 +70,18 @@ impl Itinerary {
         }
     }
 
-    /// Whether the client ever moves.
+    /// True if the client ever moves.
     pub(crate) fn has_moves(&self) -> bool {
         self.last > 0 || !self.due.is_empty()
     }
 
-    /// When the client is to be woken to migrate.
+    /// Time at which the client is to be woken to migrate.
     pub(crate) fn next(&self) -> Option<Time> {
         let (at, kind) = *self.due.front()?;
         Some(at).filter(|_| kind == Move::Migration && !self.waits)
     }
 
-    /// Whether a move of that kind is due at `now`.
+    /// True if a move of that kind is due at `now`.
     pub(crate) fn is_due(&self, wanted: Move, now: Time) -> bool {
         let next = self.due.front();
         next.is_some_and(|&(at, kind)| kind == wanted && at <= now)
@@ -111,14 +111,14 @@ impl Itinerary {
         self.reachable.push((self.last, seen_inside));
     }
 
-    /// What the network makes of the client's address `inside`.
+    /// The address outside the NAT of the client's address `inside`.
     pub(crate) fn outside(&self, inside: AddressNumber) -> AddressNumber {
         let mut all = self.reachable.iter().rev();
         all.find(|(_, own)| *own == inside)
             .map_or(inside, |&(outside, _)| outside)
     }
 
-    /// Which of the client's addresses a packet to `outside` reaches, if any.
+    /// The client's address that a packet to `outside` reaches, if any.
     pub(crate) fn inside(&self, outside: AddressNumber) -> Option<AddressNumber> {
         let mut all = self.reachable.iter();
         all.find(|(seen, _)| *seen == outside)

@@ -1,4 +1,4 @@
-//! How the connections of a flow are set up.
+//! Set-up of the connections of a flow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ const CONNECTION_IDS_OF_A_MOVER: u64 = 4;
 /// Exchanges that can be under way at once; more wait.
 const MAX_STREAMS: u64 = 60;
 
-/// Why a connection cannot be set up.
+/// A reason for which a connection cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The certificate or its key.

@@ -1,4 +1,4 @@
-//! What will happen next.
+//! The events to come, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -25,7 +25,7 @@ pub(crate) enum Event {
     Wake(usize, Side),
 }
 
-/// When something happens: of what happens at the same time, the first scheduled comes first.
+/// Time of an event: of those at the same time, the first scheduled comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     time: Time,
@@ -95,7 +95,7 @@ impl Agenda {
         self.others.len() + under_way
     }
 
-    /// When the next event is.
+    /// Time of the next event.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.heap.peek().map(|entry| entry.time())
     }

@@ -1,4 +1,4 @@
-//! Why a simulation cannot go on.
+//! Errors of simulations.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::endpoint::ConnectionError;
 use crate::endpoint::settings::ConfigError;
 
-/// Why a simulation cannot go on.
+/// A reason for which a simulation cannot go on.
 #[derive(Debug, Error)]
 pub enum SimulationError {
     /// It runs outside [`isolated`](crate::isolated).
@@ -40,7 +40,7 @@ pub enum SimulationError {
     Config {
         /// The flow.
         flow: usize,
-        /// What is wrong.
+        /// The problem.
         error: ConfigError,
     },
     /// quiche failed.
@@ -50,9 +50,9 @@ pub enum SimulationError {
         flow: usize,
         /// The side.
         side: Side,
-        /// When.
+        /// Virtual time.
         time: Time,
-        /// What failed.
+        /// The operation that failed.
         error: ConnectionError,
     },
     /// A connection has been closed, which no simulated application does.
@@ -62,7 +62,7 @@ pub enum SimulationError {
         flow: usize,
         /// The side.
         side: Side,
-        /// When.
+        /// Virtual time.
         time: Time,
         /// The error that closed it.
         reason: String,
@@ -86,7 +86,7 @@ pub enum SimulationError {
     WrongContent {
         /// The flow.
         flow: usize,
-        /// Where in the answer what was read begins.
+        /// Offset in the answer of what was read.
         offset: u64,
     },
     /// Nothing will ever happen again, but a flow has not ended.
@@ -94,7 +94,7 @@ pub enum SimulationError {
         "no progress: at {time} nothing is under way and no timer is set, but flow {flow} has not ended"
     )]
     Deadlock {
-        /// When.
+        /// Virtual time.
         time: Time,
         /// A flow that has not ended.
         flow: usize,
@@ -104,7 +104,7 @@ pub enum SimulationError {
         "no progress: {events} events at {time} and time stands still; the last were for flow {flow}"
     )]
     Livelock {
-        /// When.
+        /// Virtual time.
         time: Time,
         /// Events at that time.
         events: u64,
@@ -121,9 +121,9 @@ pub enum SimulationError {
         flow: usize,
         /// The end that probes.
         side: Side,
-        /// When.
+        /// Virtual time.
         time: Time,
-        /// How long an end may probe.
+        /// The time for which an end may probe.
         limit: Duration,
         /// Bytes received.
         received: u64,
@@ -133,7 +133,7 @@ pub enum SimulationError {
     Unfinished {
         /// The flow.
         flow: usize,
-        /// When.
+        /// Virtual time.
         time: Time,
         /// Bytes received.
         received: u64,

@@ -1,4 +1,4 @@
-//! Flows: what a connection is to do, and what it has come to.
+//! Flows: the task of a connection, and its report.
 
 use std::io::Write;
 use std::time::Duration;
@@ -19,49 +19,49 @@ pub struct Flow {
     /// The server's congestion controller. The client, which sends next to nothing, runs quiche's
     /// Reno.
     pub controller: Controller,
-    /// When the client connects, counted from the start of the simulation.
+    /// Time at which the client connects, counted from the start of the simulation.
     pub start: Duration,
     /// The server's initial window (RFC 9002 §7.2), in datagrams.
     pub initial_window_packets: usize,
     /// The largest datagram of both sides: UDP payload, in bytes.
     pub datagram_bytes: usize,
-    /// Whether HyStart++ ends slow start, in controllers that ask.
+    /// True if HyStart++ ends slow start, in controllers that ask.
     pub hystart: bool,
-    /// Whether controllers that can may pace.
+    /// True if controllers that can may pace.
     pub pacing: bool,
-    /// When the client acknowledges. The server acknowledges at once.
+    /// The client's acknowledgement policy. The server acknowledges at once.
     pub acks: AckPolicy,
-    /// Whether the packets of both sides allow congestion marks
+    /// True if the packets of both sides allow congestion marks
     /// ([`Ecn::Capable`](crate::packet::Ecn::Capable)). Marks are counted where they are made;
     /// quiche 0.30 does not react to them.
     pub ecn: bool,
-    /// Whether both sides look for larger datagrams than 1200 bytes, up to `datagram_bytes`, by
+    /// True if both sides look for larger datagrams than 1200 bytes, up to `datagram_bytes`, by
     /// probes (RFC 8899); otherwise they take that for granted.
     pub discovers_mtu: bool,
-    /// When the client gets another address. A client that does sends something when it has heard
-    /// nothing for 15 s.
+    /// Times at which the client gets another address. A client that does sends something when it
+    /// has heard nothing for 15 s.
     pub moves: Vec<(Duration, Move)>,
-    /// Whether answers have a content that the client holds what it reads against; otherwise they
-    /// are zeros. Not over HTTP/3.
+    /// True if answers have a content that the client checks; otherwise they are zeros. Not over
+    /// HTTP/3.
     pub checks_content: bool,
-    /// What client and server say to each other.
+    /// The requests and answers of client and server.
     pub conversation: Conversation,
-    /// When the conversation is cut off: no more requests, and the answers under way end with what
-    /// has been handed to the transport.
+    /// Time at which the conversation is cut off: no more requests, and the answers under way end
+    /// with what has been handed to the transport.
     pub stop: Option<Duration>,
-    /// How much the server's application may have handed to the transport that is not acknowledged
-    /// yet, in stream bytes: the sender's socket buffer. It is filled by the datagram, so that the
-    /// last part of one stays free, and freed in the order of the stream, as a cumulative
-    /// acknowledgement would.
+    /// Stream bytes that the server's application may have handed to the transport and that are not
+    /// acknowledged yet, in stream bytes: the sender's socket buffer. It is filled by the datagram,
+    /// so that the last part of one stays free, and freed in the order of the stream, as a
+    /// cumulative acknowledgement would.
     pub send_buffer_bytes: Option<u64>,
-    /// Whether the client closes the connection when it has finished. What is left of it then is
+    /// True if the client closes the connection when it has finished. What is left of it then is
     /// gone after the closing period (RFC 9000 §10.2).
     pub closes: bool,
-    /// Where the server's qlog goes.
+    /// Destination of the server's qlog.
     pub server_qlog: Option<Box<dyn Write + Send + Sync>>,
-    /// Where the client's qlog goes.
+    /// Destination of the client's qlog.
     pub client_qlog: Option<Box<dyn Write + Send + Sync>>,
-    /// Who plays what the client reads, if it is a media stream.
+    /// The player of what the client reads, if it is a media stream.
     pub player: Option<Player>,
     /// Is told of every send, receive and timeout of both sides.
     pub observer: Option<Observer>,
@@ -100,20 +100,20 @@ impl Flow {
 /// Is told what the connections of a flow do.
 pub type Observer = Box<dyn FnMut(Observation<'_>)>;
 
-/// What an observer is told.
+/// An observed action of a connection.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
     /// Virtual time.
     pub time: Time,
-    /// Which side acted.
+    /// The side that acted.
     pub side: Side,
-    /// What it did.
+    /// Its action.
     pub action: Action,
     /// The connection, after it.
     pub connection: &'a Connection,
 }
 
-/// What a flow has come to.
+/// Counters and times of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowReport {
     /// Packets that the server sent (QUIC packets, [`quiche::Stats::sent`]).
@@ -132,12 +132,11 @@ pub struct FlowReport {
     pub timeouts: u64,
     /// The least RTT that the server knows of.
     pub min_rtt: Option<Duration>,
-    /// What the server takes for the RTT without queues: its controller's BaseRTT, or the least
-    /// RTT.
+    /// The server's estimate of the RTT without queues: its controller's BaseRTT, or the least RTT.
     pub base_rtt: Option<Duration>,
-    /// When the client sent its first packet.
+    /// Time at which the client sent its first packet.
     pub started: Option<Time>,
-    /// When the client had read the end of the last answer, if there is one.
+    /// Time at which the client had read the end of the last answer, if there is one.
     pub finished: Option<Time>,
 }
 

@@ -12,17 +12,17 @@ pub(crate) struct Running {
     pub(crate) meter: FlowMeter,
 }
 
-/// How far a flow has come.
+/// Stage of a flow.
 pub(crate) enum Stage {
     /// It has not started.
     Waiting,
     /// It has connections. Boxed: connections are large, and flows are added to a growing vector.
     Open(Box<Ends>),
-    /// It has closed, and this is what it came to.
+    /// It has closed.
     Closed(Box<Closed>),
 }
 
-/// What is left of a flow that has closed.
+/// The remains of a flow that has closed.
 pub(crate) struct Closed {
     report: FlowReport,
     answers: Vec<Answer>,
@@ -49,7 +49,7 @@ impl Running {
         }
     }
 
-    /// Whether it has read to the end.
+    /// True if it has read to the end.
     pub(crate) fn has_finished(&self) -> bool {
         match &self.stage {
             Stage::Waiting => false,
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// Drops what was measured over time, and who was told of it.
+    /// Drops what was measured over time, and the observer.
     pub(crate) fn forget(&mut self) {
         self.meter = FlowMeter::new(None, self.flow.datagram_bytes);
         self.flow.observer = None;

@@ -124,11 +124,11 @@ pub struct Dumbbell {
     pub rate: Rate,
     /// Propagation delay there and back, access links included.
     pub rtt: Duration,
-    /// What may wait at the bottleneck; drop-tail.
+    /// Limit of the bottleneck's queue; drop-tail.
     pub buffer: Buffer,
     /// Rate of the way back.
     pub reverse_rate: Rate,
-    /// What may wait on the way back; drop-tail.
+    /// Limit of the queue on the way back; drop-tail.
     pub reverse_buffer: Buffer,
     /// Rate of every access link.
     pub access_rate: Rate,
@@ -137,9 +137,9 @@ pub struct Dumbbell {
     /// The longest random time that a server takes before it sends a packet; zero for none. Packets
     /// stay in order.
     pub host_jitter: Duration,
-    /// What happens to packets at the bottleneck's entrance.
+    /// Impairments at the bottleneck's entrance.
     pub impairments: Vec<Box<dyn Impairment>>,
-    /// What happens to packets at the entrance of the way back.
+    /// Impairments at the entrance of the way back.
     pub reverse_impairments: Vec<Box<dyn Impairment>>,
 }
 

@@ -8,7 +8,7 @@
 //! [`isolated`](crate::isolated) sets the clock and checks that these definitions are the ones the
 //! program runs with.
 
-pub use crate::time::Time;
+pub use gallop_network::time::Time;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ impl Epoch {
         Some(Epoch(Instant::now() - Duration::from(now)))
     }
 
-    /// When `instant` is; an instant before the start counts as the start.
+    /// The time of `instant`; an instant before the start counts as the start.
     pub(crate) fn time(self, instant: Instant) -> Time {
         Time::from(instant.saturating_duration_since(self.0))
     }

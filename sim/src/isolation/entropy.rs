@@ -31,7 +31,7 @@ thread_local! {
     static DRAWS: Cell<Draws> = const { Cell::new(Draws { boringssl: 0, libc: 0 }) };
 }
 
-/// How often each consumer drew from this thread's seeded stream.
+/// Number of draws of each consumer from this thread's seeded stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// Calls of BoringSSL's entropy functions.
@@ -58,7 +58,7 @@ pub fn pin_cipher(context: &mut SslContextBuilder) {
     overrides::set_aes_preferred(context);
 }
 
-/// How often this thread's stream has been drawn from since it was seeded.
+/// Number of draws from this thread's stream since it was seeded.
 #[must_use]
 pub fn draws() -> Draws {
     DRAWS.get()

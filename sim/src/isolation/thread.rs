@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::clock::{self, Time};
 use crate::entropy;
 
-/// Why a simulation cannot be deterministic in this program.
+/// A reason for which a simulation cannot be deterministic in this program.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SelfCheckError {
     /// A clock does not follow the thread's virtual time.
@@ -40,13 +40,13 @@ pub enum SelfCheckError {
     /// The same seed gave other bytes the second time.
     #[error("{source_name} gave other values for the same seed: it has a second source of entropy")]
     NotRepeatable {
-        /// What was asked.
+        /// The function that was called.
         source_name: &'static str,
     },
     /// Another seed gave the same bytes.
     #[error("{source_name} gave the same values for another seed: the seed does not reach it")]
     SeedIgnored {
-        /// What was asked.
+        /// The function that was called.
         source_name: &'static str,
     },
     /// No thread could be started.
@@ -160,7 +160,7 @@ fn c_clocks() -> CClocks {
     }
 }
 
-/// What a fresh thread draws from each consumer of entropy.
+/// The draws of a fresh thread from each consumer of entropy.
 #[derive(Debug)]
 struct EntropySample {
     boringssl: Option<[u8; 32]>,

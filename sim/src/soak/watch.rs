@@ -1,4 +1,4 @@
-//! What must hold of a connection, after everything that its server does.
+//! The invariants of a connection, checked after every action of its server.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -63,14 +63,14 @@ impl Violations {
 /// the largest size.
 const WINDOW_BYTES: RangeInclusive<usize> = 2 * 1200..=(1 << 20) * 1350;
 
-/// What a look at the active path of a server finds.
+/// Values of the active path of a server.
 #[derive(Debug)]
 struct Look {
     path: (SocketAddr, SocketAddr),
     now: Instant,
     window_bytes: usize,
     longest_rtt: Option<Duration>,
-    /// What only our controllers tell.
+    /// Values that only our controllers have.
     ours: Option<Figures>,
 }
 
@@ -160,7 +160,7 @@ impl Look {
         }
     }
 
-    /// What is to be known at the next look.
+    /// Values to compare at the next check.
     fn after(mut self, before: Option<Look>) -> Look {
         let same_path = before.filter(|before| before.path == self.path);
         if let Some(ours) = &mut self.ours {

@@ -21,7 +21,7 @@ use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUE
 use crate::traffic::draw::{exponential, pareto};
 use crate::traffic::{Bulk, OnOff};
 
-/// Who competes. The first two are watched most closely and come most often.
+/// The controllers that compete. The first two are watched most closely and come most often.
 const CONTROLLERS: [&str; 10] = [
     "vegas",
     "gallop-vegas",
@@ -63,7 +63,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(150);
 /// The longest time for which nothing passes.
 const LONGEST_OUTAGE_S: f64 = 30.0;
 
-/// What waits at the bottleneck at most, in packets.
+/// Limit of the bottleneck's queue, in packets.
 const BUFFER_PACKETS: NonZeroU64 = NonZeroU64::MIN.saturating_add(59);
 
 /// The part of the random numbers that decides which flows come.
@@ -92,7 +92,7 @@ fn rate(bps: f64) -> Rate {
     Rate::from_bps(bps).unwrap_or(Rate::GIGABIT)
 }
 
-/// How a path changes.
+/// A kind of change of a path.
 #[derive(Debug, Default)]
 struct Course {
     rates: Vec<(Duration, Rate)>,
@@ -149,7 +149,7 @@ impl Course {
     }
 }
 
-/// What happens to packets in a bad time: bursts of losses and reordering.
+/// Impairments in a bad time: bursts of losses and reordering.
 fn bad_time(randoms: &mut impl Iterator<Item = Random>) -> Vec<Box<dyn Impairment>> {
     let mut all: Vec<Box<dyn Impairment>> = Vec::new();
     let losing = randoms
@@ -198,7 +198,7 @@ impl World {
         (world, topology)
     }
 
-    /// How long after a flow the next one comes.
+    /// Time from the start of a flow to that of the next.
     pub(super) fn until_next_flow(&mut self) -> Duration {
         seconds(exponential(&mut self.random, MEAN_UNTIL_NEXT_FLOW_S))
     }
@@ -241,7 +241,7 @@ impl World {
     }
 }
 
-/// What a flow of about so many bytes carries.
+/// Traffic of a flow of about this many bytes.
 fn conversation(random: &mut Random, bytes: u64) -> Conversation {
     match random.random_range(0..4) {
         0 | 1 => Conversation::answer(Box::new(Bulk::Bytes(bytes))),

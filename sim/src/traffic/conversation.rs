@@ -1,4 +1,4 @@
-//! What client and server of a connection say to each other.
+//! Requests and answers of a connection.
 
 use std::fmt;
 use std::iter;
@@ -11,19 +11,19 @@ use super::Source;
 /// A request and its answer.
 #[derive(Debug)]
 pub struct Exchange {
-    /// How long the client waits before it asks; since when, [`Pace`] says.
+    /// Time that the client waits before it asks; [`Pace`] says from when on.
     pub wait: Duration,
     /// Length of the request, in stream bytes; over HTTP/3 the request is its headers.
     pub request_bytes: u64,
-    /// What the server answers.
+    /// The server's answer.
     pub answer: Box<dyn Source>,
 }
 
-/// When the next exchange begins.
+/// The rule by which the next exchange begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So many are under way at once; when one ends, the client takes the next and waits. The first
-    /// wait is counted from the end of the handshake.
+    /// This many are under way at once; when one ends, the client takes the next and waits. The
+    /// first wait is counted from the end of the handshake.
     Closed(u64),
     /// The wait is counted from when the request before was due, answered or not.
     Open,
@@ -45,7 +45,7 @@ impl fmt::Debug for Conversation {
     }
 }
 
-/// What carries requests and answers.
+/// The protocol of requests and answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {

@@ -1,4 +1,4 @@
-//! Traffic: what a server's application has to send, and when.
+//! Traffic: the data that applications have to send, and its times.
 
 pub mod conversation;
 pub(crate) mod draw;
@@ -10,24 +10,24 @@ pub use player::Player;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// What a source has to send at some time.
+/// The data that a source has to send at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Bytes ready now and not yet written.
     pub bytes: u64,
     /// Nothing comes after these bytes.
     pub last: bool,
-    /// When there will be more, counted from the request, if that is later.
+    /// Time at which there will be more, counted from the request, if that is later.
     pub more_at: Option<Duration>,
 }
 
 /// A server's application that answers one request.
 pub trait Source: Debug {
-    /// What there is to send `since_request` after the request, given that `written` bytes have
-    /// been handed to the transport.
+    /// The data to send `since_request` after the request, given that `written` bytes have been
+    /// handed to the transport.
     fn offer(&mut self, since_request: Duration, written: u64) -> Offer;
 
-    /// How long the whole answer is, if it ends.
+    /// Length of the whole answer, if it ends.
     fn length(&self) -> Option<u64>;
 }
 

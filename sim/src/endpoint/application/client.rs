@@ -18,9 +18,9 @@ pub(crate) struct Client {
     conversation: Conversation,
     requests: Requests,
     http3: Option<Http3>,
-    /// When the conversation is cut off.
+    /// Time at which the conversation is cut off.
     stop: Option<Time>,
-    /// Whether it closes the connection when it has finished.
+    /// True if it closes the connection when it has finished.
     closes: bool,
     begun: bool,
     /// No more exchanges come.
@@ -34,15 +34,15 @@ pub(crate) struct Client {
     pub(crate) received: u64,
     /// Answers that have been read to the end.
     pub(crate) answers: Vec<Answer>,
-    /// When all had been read that there is.
+    /// Time at which everything had been read.
     pub(crate) finished: Option<Time>,
     /// An answer that ended at another length than it should have: the length it should have had,
     /// and the one it has.
     pub(crate) wrong_length: Option<(u64, u64)>,
-    /// Where in an answer there was first a byte that is not the server's.
+    /// Offset in an answer of the first byte that differs from the server's.
     pub(crate) wrong_content: Option<u64>,
     content: Content,
-    /// What is read to be looked at.
+    /// Buffer for the content that is compared.
     scratch: Vec<u8>,
 }
 
@@ -60,9 +60,9 @@ struct Open {
 /// An answer that has been read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    /// When its end was read.
+    /// Time at which its end was read.
     pub(crate) ended: Time,
-    /// How long that was after the request.
+    /// Time from the request to that end.
     pub(crate) took: Duration,
 }
 

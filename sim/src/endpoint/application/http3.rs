@@ -14,7 +14,7 @@ const READ_BYTES: usize = 1 << 16;
 #[derive(Default)]
 pub(super) struct Http3 {
     connection: Option<h3::Connection>,
-    /// What a body is read into.
+    /// Buffer into which bodies are read.
     scratch: Vec<u8>,
 }
 

@@ -16,8 +16,8 @@ use gallop_network::time::Time;
 use crate::endpoint::connection::{Connection, ConnectionError};
 use crate::traffic::Source;
 
-/// What the requests under way ask for, by stream. The server finds in a request what the client
-/// put here: the bytes that travel are zeros.
+/// The answers that the requests under way ask for, by stream. The server finds in a request what
+/// the client put here: the bytes that travel are zeros.
 pub(crate) type Requests = Rc<RefCell<BTreeMap<u64, Box<dyn Source>>>>;
 
 /// The error code of a connection that is closed because all is done: HTTP/3's H3_NO_ERROR (RFC
@@ -62,7 +62,7 @@ impl Application {
         self.wants_to_close() && connection.close(true, ALL_IS_DONE, b"").is_ok()
     }
 
-    /// Whether all is done, and the connection is to be closed.
+    /// True if all is done and the connection is to be closed.
     pub(crate) fn wants_to_close(&self) -> bool {
         match self {
             Application::Client(client) => client.wants_to_close(),
@@ -70,7 +70,7 @@ impl Application {
         }
     }
 
-    /// Whether it is a client that has not read all answers.
+    /// True if it is a client that has not read all answers.
     pub(crate) fn is_waiting(&self) -> bool {
         match self {
             Application::Client(client) => client.finished.is_none(),
@@ -86,7 +86,7 @@ impl Application {
         }
     }
 
-    /// When there will be something to write, if it was last woken at `after`.
+    /// Time at which there will be something to write, if it was last woken at `after`.
     pub(crate) fn more_at(&self, after: Option<Time>) -> Option<Time> {
         match self {
             Application::Client(client) => client.more_at(after),

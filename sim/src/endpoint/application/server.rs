@@ -15,7 +15,7 @@ pub(crate) struct Server {
     requests: Requests,
     protocol: Protocol,
     http3: Option<Http3>,
-    /// When all answers are cut off.
+    /// Time at which all answers are cut off.
     stop: Option<Time>,
     buffer: Option<Buffer>,
     content: Content,
@@ -23,7 +23,7 @@ pub(crate) struct Server {
     services: Vec<Service>,
 }
 
-/// What limits how much is handed over.
+/// The limit on the data that is handed over.
 #[derive(Debug)]
 struct Buffer {
     buffer: SendBuffer,
@@ -40,7 +40,7 @@ struct Service {
     written: u64,
     /// The end of the stream has been written.
     ended: bool,
-    /// When the source has more.
+    /// Time at which the source has more.
     more_at: Option<Time>,
     /// HTTP/3: the headers are still to be sent.
     headers_due: bool,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// Why a link cannot be added, or why there is no route.
+/// A reason for which a link cannot be added, or for which there is no route.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum GraphError {
     /// Both ends of a link are one node.

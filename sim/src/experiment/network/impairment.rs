@@ -7,7 +7,7 @@ use gallop_network::units::Span;
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
-/// What a link loses: a probability, or a table with a `kind`.
+/// Loss on a link: a probability, or a table with a `kind`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossSpec {
     /// Every packet with the same probability.
@@ -66,7 +66,7 @@ pub struct GivenSpec {
 pub struct ReorderSpec {
     /// Probability of being held.
     pub probability: f64,
-    /// For how long.
+    /// The time for which they are held.
     pub delay: Span,
 }
 

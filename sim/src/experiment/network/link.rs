@@ -21,11 +21,11 @@ macro_rules! link_table {
             $($own)*
             /// Rate on the wire; not with `trace`.
             pub rate: Option<LinkRate>,
-            /// What waits for the link, and what becomes of it.
+            /// The queue in front of the link.
             pub queue: Option<QueueSpec>,
-            /// What the link loses at its entrance.
+            /// Loss at its entrance.
             pub loss: Option<LossSpec>,
-            /// What it holds back there.
+            /// Reordering at its entrance.
             pub reorder: Option<ReorderSpec>,
             /// Probability of a packet being there twice.
             pub duplicate: Option<f64>,
@@ -90,7 +90,7 @@ link_table! {
         pub to: String,
         /// Propagation delay, one way.
         pub delay: Span,
-        /// What differs from `to` to `from`.
+        /// Differences of the direction from `to` to `from`.
         pub reverse: Option<ReverseSpec>,
     }
 }
@@ -105,7 +105,7 @@ link_table! {
         pub access_rate: Option<LinkRate>,
         /// Propagation delay of every access link, one way; default 1 % of `rtt`.
         pub access_delay: Option<Span>,
-        /// What differs on the way back.
+        /// Differences on the way back.
         pub reverse: Option<ReverseSpec>,
     }
 }
@@ -145,7 +145,7 @@ pub(super) struct Conditions<'a> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeSpec {
-    /// When.
+    /// Time of the change.
     pub at: Span,
     /// The rate from then on; default as before.
     pub rate: Option<LinkRate>,

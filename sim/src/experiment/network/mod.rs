@@ -22,7 +22,7 @@ use gallop_network::units::{LinkRate, Rate};
 
 use link::reverse_trace;
 
-/// Which links there are.
+/// The links of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Network {
     /// The table `[dumbbell]`.

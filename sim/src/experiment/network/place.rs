@@ -1,9 +1,9 @@
-//! Where flows run.
+//! Places of flows in a network.
 
 use gallop_network::units::Span;
 use serde::Deserialize;
 
-/// Where a flow runs.
+/// Place of a flow in a network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowPlace {
     /// The flow's name.
@@ -14,13 +14,13 @@ pub struct FlowPlace {
     pub to: Option<String>,
     /// One-way delay of the flow's own access links, at both sides; only in a dumbbell.
     pub access_delay: Option<Span>,
-    /// Which way data goes; only in a dumbbell.
+    /// Direction of its data; only in a dumbbell.
     pub direction: Option<FlowDirection>,
-    /// So many equal flows.
+    /// Number of equal flows.
     pub count: usize,
 }
 
-/// Which way data goes in a dumbbell.
+/// Direction of data in a dumbbell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowDirection {

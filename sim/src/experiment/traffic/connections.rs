@@ -13,14 +13,14 @@ use crate::traffic::draw::fork;
 use crate::traffic::player::Player;
 use crate::traffic::{Bulk, OnOff, Source};
 
-/// From when to when a flow is under way.
+/// The period of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When it starts, counted from the start of the simulation.
+    /// Its start, counted from the start of the simulation.
     pub start: Duration,
-    /// When it stops, if it does before the end.
+    /// Its end, if it stops before the simulation does.
     pub stop: Option<Duration>,
-    /// When the simulation ends.
+    /// End of the simulation.
     pub end: Duration,
 }
 

@@ -10,7 +10,6 @@ use gallop_network::random::Random;
 use gallop_network::units::{Size, Span};
 use serde::{Deserialize, Deserializer};
 
-use super::kinds::ShortFlowsSpec;
 use super::text_or_table::TextOrTable;
 use crate::traffic::draw::{exponential, pareto};
 
@@ -49,13 +48,6 @@ impl Default for Times {
     /// No time.
     fn default() -> Times {
         Times::Constant(Span::default())
-    }
-}
-
-impl Default for Sizes {
-    /// As of [`ShortFlowsSpec`].
-    fn default() -> Sizes {
-        ShortFlowsSpec::default_size()
     }
 }
 
@@ -160,6 +152,7 @@ fn constant<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
 mod tests {
     use gallop_network::random;
 
+    use super::super::kinds::ShortFlowsSpec;
     use super::*;
 
     #[test]
@@ -169,7 +162,7 @@ mod tests {
         assert_eq!(Sizes::Constant(size).draw(&mut random, 1000), 3000);
         // Boyden et al. 2007 §4.3's "median of 50 kB" cannot be, with a mean of 50 kB.
         let mut sizes: Vec<u64> = (0..200_000)
-            .map(|_| Sizes::default().draw(&mut random, 1000))
+            .map(|_| ShortFlowsSpec::default().size.draw(&mut random, 1000))
             .collect();
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2] as f64;

@@ -13,7 +13,7 @@ use crate::traffic::conversation::Protocol;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BulkSpec {
-    /// How much; endless without.
+    /// Size of the transfer; endless without.
     #[serde(default)]
     pub size: Option<Size>,
 }
@@ -22,11 +22,11 @@ pub struct BulkSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OnOffSpec {
-    /// What becomes ready at once.
+    /// Size of a burst.
     pub burst: Size,
     /// From one burst to the next.
     pub every: Span,
-    /// How much altogether; endless without.
+    /// Total size; endless without.
     #[serde(default)]
     pub total: Option<Size>,
 }
@@ -40,17 +40,17 @@ pub struct MediaSpec {
     /// The rate at which the media is encoded and played (Boyden et al. 2007: mediarate), in bits
     /// of stream data or in what so many datagrams of full size carry.
     pub rate: LinkRate,
-    /// How much faster than it is played the media is handed over: 1 makes a constrained stream, a
-    /// factor beyond the network's rate an unconstrained one.
+    /// Rate at which the media is handed over, as a multiple of the rate at which it is played: 1
+    /// makes a constrained stream, a factor beyond the network's rate an unconstrained one.
     #[serde(default = "MediaSpec::default_xfactor")]
     pub xfactor: f64,
     /// From one chunk to the next.
     #[serde(default = "MediaSpec::default_heartbeat")]
     pub heartbeat: Span,
-    /// How much is buffered before playing starts, in playing time.
+    /// Data that is buffered before playing starts, in playing time.
     #[serde(default = "MediaSpec::default_buffer")]
     pub buffer: Span,
-    /// How long the media plays; endless without.
+    /// Playing time of the media; endless without.
     #[serde(default)]
     pub length: Option<Span>,
 }
@@ -87,15 +87,24 @@ impl MediaSpec {
 }
 
 /// See [`TrafficSpec::ShortFlows`](super::TrafficSpec::ShortFlows).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShortFlowsSpec {
     /// From the start of one transfer to that of the next.
     #[serde(default = "ShortFlowsSpec::default_interarrival")]
     pub interarrival: Times,
-    /// How much each transfers.
+    /// Size of each transfer.
     #[serde(default = "ShortFlowsSpec::default_size")]
     pub size: Sizes,
+}
+
+impl Default for ShortFlowsSpec {
+    fn default() -> ShortFlowsSpec {
+        ShortFlowsSpec {
+            interarrival: ShortFlowsSpec::default_interarrival(),
+            size: ShortFlowsSpec::default_size(),
+        }
+    }
 }
 
 impl ShortFlowsSpec {
@@ -108,7 +117,7 @@ impl ShortFlowsSpec {
 
     /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB" does
     /// not go with its mean; the mean is what is kept.
-    pub(super) fn default_size() -> Sizes {
+    fn default_size() -> Sizes {
         Sizes::Pareto {
             mean: Size::Packets(const { NonZeroU64::new(50).expect("not zero") }),
             shape: 1.2,
@@ -128,9 +137,8 @@ pub struct TcplibSpec {
     /// without.
     #[serde(default)]
     pub only: Vec<Service>,
-    /// How many stream bytes a packet of the paper has: files, articles and mails grow as the
-    /// datagrams here are larger, so that they take as many packets. Without it their sizes are
-    /// tcplib's.
+    /// Stream bytes of a packet of the paper: files, articles and mails grow as the datagrams here
+    /// are larger, so that they take as many packets. Without it their sizes are tcplib's.
     #[serde(default)]
     pub packet: Option<Size>,
 }
@@ -169,10 +177,10 @@ pub enum Service {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RequestsSpec {
-    /// What carries requests and answers.
+    /// The protocol of requests and answers.
     #[serde(default)]
     pub protocol: Protocol,
-    /// How long an answer's body is.
+    /// Size of an answer's body.
     #[serde(default = "RequestsSpec::default_size")]
     pub size: Sizes,
     /// From the end of an answer to the next request.
@@ -181,10 +189,10 @@ pub struct RequestsSpec {
     /// From one request to the next, answered or not; in place of `think` and `at-once`.
     #[serde(default)]
     pub interarrival: Option<Times>,
-    /// How many requests are under way at once: each waits for its answer and thinks on its own.
+    /// Number of requests under way at once: each waits for its answer and thinks on its own.
     #[serde(default = "RequestsSpec::default_at_once")]
     pub at_once: NonZeroU64,
-    /// How many requests altogether; endless without.
+    /// Number of requests; endless without.
     #[serde(default)]
     pub count: Option<NonZeroU64>,
 }

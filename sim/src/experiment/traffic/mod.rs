@@ -1,4 +1,4 @@
-//! What a flow of an experiment carries: the key `traffic`.
+//! Traffic of a flow of an experiment: the key `traffic`.
 //!
 //! A text names a kind with its defaults (`"bulk"`), a table gives the rest:
 //!
@@ -42,7 +42,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use text_or_table::TextOrTable;
 
-/// What a flow carries.
+/// Traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrafficSpec {
     /// One transfer, as fast as the network takes it.
@@ -67,7 +67,7 @@ impl Default for TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// Whether it makes a connection per transfer, so that its numbers are sums and means over
+    /// True if it makes a connection per transfer, so that its numbers are sums and means over
     /// many.
     #[must_use]
     pub fn is_many_connections(&self) -> bool {

@@ -33,7 +33,7 @@ const SHARES: [(Service, f64); 4] = [
     (Service::Smtp, 0.3798),
 ];
 
-/// How long a TELNET conversation lasts, in milliseconds.
+/// Duration of a TELNET conversation, in milliseconds.
 const TELNET_DURATION_MS: &Distribution = &[
     (1.0, 0.026),
     (1_000.0, 0.041),
@@ -265,7 +265,7 @@ fn count(distribution: &Distribution, random: &mut Random) -> u64 {
     (draw(distribution, random).round() as u64).max(1)
 }
 
-/// What a kind of conversation draws its sizes from.
+/// Distributions from which a kind of conversation draws its sizes.
 struct Sizes {
     random: Random,
     /// Stream bytes here for a byte in tcplib.

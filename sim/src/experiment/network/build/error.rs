@@ -1,4 +1,4 @@
-//! Why a network cannot be built.
+//! Errors in building a network.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use gallop_network::Invalid;
 use gallop_network::rate_course::TraceError;
 use thiserror::Error;
 
-/// Why a network cannot be built.
+/// A reason for which a network cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// The description.
@@ -16,21 +16,21 @@ pub enum BuildError {
     /// A trace that cannot be read.
     #[error("{place}: cannot read {path}: {error}")]
     ReadTrace {
-        /// Where in the file.
+        /// Its place in the experiment's file.
         place: String,
         /// The trace.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A trace that is none.
     #[error("{place}: {path} is not a trace of Mahimahi: {error}")]
     Trace {
-        /// Where in the file.
+        /// Its place in the experiment's file.
         place: String,
         /// The trace.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: TraceError,
     },
 }

@@ -24,18 +24,18 @@ use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topol
 use impairments::{Randoms, impairments};
 use pace::{Pace, resolve};
 
-/// A network as the simulator wants it.
+/// A network as the simulator takes it.
 #[derive(Debug)]
 pub struct Built {
     /// The links, and a route for every member of every flow, in order.
     pub topology: Topology,
     /// The links that are measured, by name, in the file's order.
     pub links: Vec<(String, LinkId)>,
-    /// What the routes are like, in the same order as they are.
+    /// Facts of the routes, in the same order.
     pub paths: Vec<PathFacts>,
 }
 
-/// What the path of a flow is like before anything changes.
+/// Rate and delay of a flow's path before anything changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFacts {
     /// Rate of the slowest link from sender to receiver; of a trace, the mean.
@@ -44,7 +44,7 @@ pub struct PathFacts {
     pub round_trip: Duration,
 }
 
-/// What waits on the way back when nothing else is said.
+/// Limit of the queue on the way back, if the file gives none.
 const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999));
 
 impl Network {
@@ -53,7 +53,7 @@ impl Network {
     /// everything random; traces lie beside the file, in `directory`.
     ///
     /// # Errors
-    /// What [`validate`](Network::validate) refuses, and traces that cannot be read.
+    /// Refuses what [`validate`](Network::validate) does, and traces that cannot be read.
     pub fn build(
         &self,
         flows: &[FlowPlace],
@@ -93,7 +93,7 @@ struct Builder<'a> {
     directory: &'a Path,
     topology: Topology,
     graph: Graph,
-    /// What the links of the topology are like that belong to the graph: there and back, in turn.
+    /// Facts of the links of the graph: there and back, in turn.
     ways: Vec<(LinkId, PathFacts)>,
     links: Vec<(String, LinkId)>,
     paths: Vec<PathFacts>,
@@ -105,7 +105,7 @@ struct Way<'a> {
     /// The name under which it is measured.
     name: Option<&'a str>,
     own: Conditions<'a>,
-    /// Where rate and delay come from.
+    /// The keys from which rate and delay come.
     rate: Conditions<'a>,
     delays: Conditions<'a>,
     delay: Duration,

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// A file under way: under a temporary name in the same folder until [`finish`](Self::finish)
-/// gives it its own. Dropped before that, nothing is left.
+/// The mode of files that only their owner can read.
+const PRIVATE: u32 = 0o600;
+
+/// A file that is being written: it has a temporary name in the same folder until
+/// [`finish`](Self::finish) gives it its own. If it is dropped before that, nothing is left.
 ///
-/// What is there already and is no regular file (a pipe, a terminal, `/dev/null`) is written to as
-/// it is: taking its place would remove it from the system.
+/// A pipe, a terminal or a device such as `/dev/null` is written to directly: a file in its place
+/// would remove it from the system.
 #[derive(Debug)]
 pub struct WholeFile(Place);
 
@@ -25,10 +28,20 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// The folder is not there or cannot be written to, or the name is that of a folder.
+    /// The folder does not exist or cannot be written to, or the name is that of a folder.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
-        // As other programs make files: whom else they are for is up to the umask.
+        // As other programs make files: the umask decides who else may read them.
         WholeFile::with_mode(path, 0o666)
+    }
+
+    /// Begins a file that takes the place of whatever has that name, even of a link or a device, and
+    /// that only its owner can read: for names that somebody else chose.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist or cannot be written to.
+    pub fn replace(path: &Path) -> io::Result<WholeFile> {
+        temporary(path.to_owned(), PRIVATE).map(WholeFile)
     }
 
     fn with_mode(path: &Path, mode: u32) -> io::Result<WholeFile> {
@@ -43,11 +56,11 @@ impl WholeFile {
         Ok(WholeFile(place))
     }
 
-    /// Gives the file its name, in place of what may have had it.
+    /// Gives the file its name, in place of an earlier file.
     ///
     /// # Errors
     ///
-    /// Those of the file system; what had the name before is still there.
+    /// Those of the file system; then the earlier file is still there.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
             Place::Temporary(file, path) => file.persist(path).map(drop).map_err(|lost| lost.error),
@@ -76,7 +89,7 @@ impl Write for WholeFile {
 ///
 /// # Errors
 ///
-/// As those of [`WholeFile`]; what had the name before is still there.
+/// As those of [`WholeFile`]; then the earlier file is still there.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fill(WholeFile::create(path)?, bytes)
 }
@@ -85,16 +98,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// As those of [`WholeFile`]; what had the name before is still there.
+/// As those of [`WholeFile`]; then the earlier file is still there.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fill(WholeFile::with_mode(path, 0o600)?, bytes)
+    fill(WholeFile::with_mode(path, PRIVATE)?, bytes)
 }
 
-/// Finds out before long work whether its result could be [written](write()) there.
+/// Checks before long work that its result can be [written](write()) there.
 ///
 /// # Errors
 ///
-/// A text that says why not, to stand behind the file's name.
+/// The reason why not, without the file's name.
 pub fn check(path: &Path) -> io::Result<()> {
     let refused = |kind, why: String| Err(io::Error::new(kind, why));
     if path.is_dir() {
@@ -110,6 +123,15 @@ pub fn check(path: &Path) -> io::Result<()> {
         Ok(_) => Ok(()),
         Err(error) => refused(error.kind(), format!("cannot write there: {error}")),
     }
+}
+
+/// Checks that files can be made in a folder.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn check_folder(folder: &Path) -> io::Result<()> {
+    NamedTempFile::new_in(folder).map(drop)
 }
 
 fn fill(mut file: WholeFile, bytes: &[u8]) -> io::Result<()> {
@@ -192,6 +214,31 @@ mod tests {
         write(&link, b"after").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&file).unwrap(), b"after");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_can_be_replaced() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        write(&file, b"before").unwrap();
+        symlink(&file, &link).unwrap();
+        let mut replacing = WholeFile::replace(&link).unwrap();
+        replacing.write_all(b"after").unwrap();
+        replacing.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_file());
+        assert_eq!(fs::read(&link).unwrap(), b"after");
+        assert_eq!(fs::read(&file).unwrap(), b"before");
+    }
+
+    #[test]
+    fn a_folder_for_files_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_folder(folder.path()).is_ok());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        assert!(check_folder(&folder.path().join("missing")).is_err());
     }
 
     #[cfg(unix)]

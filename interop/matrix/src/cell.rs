@@ -125,7 +125,7 @@ impl Cell {
         server.stop()?;
         let report = path.stop()?;
         let json = serde_json::to_vec_pretty(&report)?;
-        fs::write(folder.join("path.json"), json)?;
+        gallop_files::write(&folder.join("path.json"), &json)?;
 
         let mut outcome = match (ended, server_ended) {
             (Some(status), _) if status.code() == Some(UNSUPPORTED) => {

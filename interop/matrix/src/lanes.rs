@@ -153,6 +153,6 @@ fn run_one(
         break outcome;
     };
     let json = serde_json::to_vec_pretty(&outcome)?;
-    fs::write(folder.join(OUTCOME), json).with_context(place)?;
+    gallop_files::write(&folder.join(OUTCOME), &json).with_context(place)?;
     Ok(outcome)
 }

@@ -109,7 +109,7 @@ impl Programs {
             script.display(),
             log.display()
         );
-        fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+        gallop_files::write(&stamp, wanted.as_bytes()).with_context(|| format!("cannot write {}", stamp.display()))
     }
 }
 

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use gallop_files::WholeFile;
 use percent_encoding::percent_decode_str;
-use tempfile::NamedTempFile;
 
 use crate::server::respond::Response;
 
@@ -19,7 +19,7 @@ pub struct Uploads {
 /// An upload in progress. What is dropped before its end leaves nothing behind.
 #[derive(Debug)]
 pub struct Upload {
-    file: Option<(NamedTempFile, PathBuf)>,
+    file: Option<WholeFile>,
     received_bytes: u64,
     limit_bytes: u64,
 }
@@ -32,7 +32,7 @@ impl Uploads {
     /// Nothing can be written to the folder.
     pub fn new(folder: Option<&Path>, limit_bytes: u64) -> io::Result<Self> {
         if let Some(folder) = folder {
-            NamedTempFile::new_in(folder)?;
+            gallop_files::check_folder(folder)?;
         }
         Ok(Uploads {
             folder: folder.map(Path::to_owned),
@@ -51,8 +51,7 @@ impl Uploads {
             Some(folder) => {
                 let name = file_name(url_path)
                     .ok_or_else(|| Response::text(400, "the path names no file\n"))?;
-                let file = NamedTempFile::new_in(folder).map_err(failed)?;
-                Some((file, folder.join(name)))
+                Some(WholeFile::replace(&folder.join(name)).map_err(failed)?)
             }
         };
         Ok(Upload {
@@ -91,7 +90,7 @@ impl Upload {
             return Err(Response::text(413, "the upload is too large\n"));
         }
         match &mut self.file {
-            Some((file, _)) => file.write_all(bytes).map_err(failed),
+            Some(file) => file.write_all(bytes).map_err(failed),
             None => Ok(()),
         }
     }
@@ -101,9 +100,9 @@ impl Upload {
         let text = format!("{} bytes received\n", self.received_bytes);
         match self.file {
             None => Response::text(200, &text),
-            Some((file, path)) => match file.persist(path) {
-                Ok(_) => Response::text(201, &text),
-                Err(error) => failed(error.error),
+            Some(file) => match file.finish() {
+                Ok(()) => Response::text(201, &text),
+                Err(error) => failed(error),
             },
         }
     }

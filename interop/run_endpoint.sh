@@ -3,7 +3,7 @@
 #
 # From the runner: ROLE, TESTCASE, REQUESTS, SERVER_PARAMS, CLIENT_PARAMS, SSLKEYLOGFILE, QLOGDIR, and
 # the folders /www, /downloads and /certs. Of our own: CC is the congestion controller, QLOG the
-# detail of traces. WWW, DOWNLOADS, CERTS, LOGS, PORT and BIN are for use without the runner's containers.
+# detail of traces. A flag in SERVER_PARAMS or CLIENT_PARAMS, such as --cc, overrides what is set here. WWW, DOWNLOADS, CERTS, LOGS, PORT and BIN are for use without the runner's containers.
 set -euo pipefail
 
 : "${ROLE:?client or server}" "${TESTCASE:?a test case of the runner}"
@@ -24,8 +24,8 @@ fi
 # its flight four times, and one that takes it for 100 ms, six times. The path's is 30 ms.
 case $TESTCASE in
 multiconnect | handshakeloss | handshakecorruption)
-    flags+=(--idle-timeout 120 --initial-rtt 0.1)
-    if [[ $ROLE == server ]]; then flags+=(--handshake-timeout 120); fi
+    flags+=(--idle-timeout 120s --initial-rtt 100ms)
+    if [[ $ROLE == server ]]; then flags+=(--handshake-timeout 120s); fi
     ;;
 esac
 if [[ -n ${SSLKEYLOGFILE:-} ]]; then
@@ -50,7 +50,7 @@ serve() {
     exec "${bin}gallop-server" "${flags[@]}" --root "${WWW:-/www}" \
         --listen "0.0.0.0:$port" --listen "[::]:$port" \
         --cert "$certs/cert.pem" --key "$certs/priv.key" \
-        --shutdown-timeout 0.5 ${SERVER_PARAMS:-}
+        --shutdown-timeout 500ms ${SERVER_PARAMS:-}
 }
 
 fetch() {
@@ -58,7 +58,7 @@ fetch() {
     # CLIENT_PARAMS are words.
     # shellcheck disable=SC2086
     "${bin}gallop-client" "${flags[@]}" --insecure --dir "${DOWNLOADS:-/downloads}" \
-        --parallel 1000 --connect-timeout 60 ${CLIENT_PARAMS:-} "$@"
+        --parallel 1000 --connect-timeout 60s ${CLIENT_PARAMS:-} "$@"
 }
 
 # Errors do not end a function that is called before ||: each fetch says so itself.

@@ -12,7 +12,10 @@ use clap::{Parser, Subcommand};
 
 /// The programs that `cargo xtask bench` runs and measures
 #[derive(Debug, Parser)]
-#[command(after_help = "Example:\n  gallop-bench simulator --flows 1,10")]
+#[command(
+    args_override_self = true,
+    after_help = "Example:\n  gallop-bench simulator --flows 1,10"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

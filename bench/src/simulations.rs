@@ -6,11 +6,12 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use gallop_sim::traffic::Bulk;
-use gallop_sim::units::{Buffer, Rate, Span};
+use gallop_sim::units::{Buffer, Rate, Size, Span, stream_bytes_per_packet};
 use gallop_sim::{AckPolicy, Controller, Conversation, Dumbbell, Flow, Side, Simulation, isolated};
 use serde::Serialize;
 
 use crate::cpu;
+use crate::subject::DATAGRAM_BYTES;
 
 const SEED: u64 = 1;
 
@@ -22,21 +23,21 @@ fn acks() -> AckPolicy {
     }
 }
 
-/// Transfer so many bytes over a simulated path, to be run under callgrind
+/// Transfer data over a simulated path, to be run under callgrind
 ///
 /// Prints a line of JSON with what was sent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   valgrind --tool=callgrind --collect-atstart=no '--toggle-collect=*whole_transfer*' \\
-      gallop-bench transfer --cc vegas --bytes 20000000")]
+      gallop-bench transfer --cc vegas --size 20mb")]
 pub struct Transfer {
     /// The controller
     #[arg(long, value_name = "NAME[:options]")]
     cc: String,
-    /// Stream bytes to send
-    #[arg(long, default_value_t = 20_000_000)]
-    bytes: u64,
+    /// Stream data to send
+    #[arg(long, default_value = "20000000b")]
+    size: Size,
     /// The bottleneck's rate
     #[arg(long, default_value = "100mbit")]
     rate: Rate,
@@ -67,13 +68,16 @@ struct Transferred {
 ///
 /// The simulation fails.
 pub fn transfer(arguments: &Transfer) -> Result<()> {
+    let bytes = arguments
+        .size
+        .bytes(stream_bytes_per_packet(DATAGRAM_BYTES));
     let transferred = isolated(SEED, || {
         let path =
             Dumbbell::new(arguments.rate, arguments.rtt.into(), arguments.buffer).build(1, SEED);
         let mut simulation = Simulation::new(path.topology)?;
         let flow = simulation.add_flow(Flow {
             acks: acks(),
-            conversation: Conversation::answer(Box::new(Bulk::Bytes(arguments.bytes))),
+            conversation: Conversation::answer(Box::new(Bulk::Bytes(bytes))),
             ..Flow::new(Controller::named(&arguments.cc))
         })?;
         let end = whole_transfer(&mut simulation)?;
@@ -112,9 +116,9 @@ pub struct Simulator {
     /// The controller of all flows
     #[arg(long, value_name = "NAME[:options]", default_value = "reno")]
     cc: String,
-    /// Simulated seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
-    seconds: u64,
+    /// Simulated time
+    #[arg(long, default_value = "20s")]
+    duration: Span,
 }
 
 /// How fast a simulation was.
@@ -161,14 +165,14 @@ fn speed(arguments: &Simulator, flows: u32) -> Result<Speed> {
             ..Flow::new(Controller::named(&arguments.cc))
         })?;
     }
-    simulation.run_until(Duration::from_secs(arguments.seconds))?;
+    simulation.run_until(arguments.duration.into())?;
     let cpu_s = (cpu::time_of_this_thread()? - start).as_secs_f64();
     let packets = (0..flows as usize)
         .flat_map(|flow| [Side::Client, Side::Server].map(|side| simulation.connection(flow, side)))
         .flatten()
         .map(|connection| connection.stats().sent as u64)
         .sum();
-    let simulated_s = arguments.seconds as f64;
+    let simulated_s = arguments.duration.duration().as_secs_f64();
     Ok(Speed {
         flows,
         controller: arguments.cc.clone(),

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use gallop_network::units::{Size, Span, UnitError};
 use tracing_subscriber::EnvFilter;
 
 /// How logs are written.
@@ -49,37 +50,73 @@ impl Log {
 /// What is assumed of a path before it is measured.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Assumed {
-    /// RTT in seconds that is assumed until one is measured, at least 0.001 and at most 10. A handshake
-    /// is repeated after three times it, then twice as late each time: less is better where packets
-    /// are lost, more where the RTT is longer than that
-    #[arg(long, default_value = "0.333", value_parser = initial_rtt, value_name = "SECONDS")]
-    pub initial_rtt: Duration,
+    /// RTT that is assumed until one is measured, from 1ms to 10s. A handshake is repeated after
+    /// three times it, then twice as late each time: less is better where packets are lost, more
+    /// where the RTT is longer than that
+    #[arg(long, default_value = "333ms", value_parser = initial_rtt, value_name = "TIME")]
+    pub initial_rtt: Span,
 }
 
 /// RTTs that a connection can be taken to have before one is measured: from the granularity of
-/// timers (RFC 9002 §6.1.2) to what has the first probe wait for half a minute.
+/// timers (RFC 9002 §6.1.2) to one that lets the first probe wait for half a minute.
 const INITIAL_RTTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
-/// An initial RTT (kInitialRtt of RFC 9002 §6.2.2) in seconds.
+/// An initial RTT (kInitialRtt of RFC 9002 §6.2.2).
 ///
 /// # Errors
 ///
-/// Says what would be right.
-fn initial_rtt(text: &str) -> Result<Duration, String> {
-    seconds(text)
-        .ok()
-        .filter(|rtt| INITIAL_RTTS.contains(rtt))
-        .ok_or_else(|| "a number of seconds from 0.001 to 10 is needed".to_owned())
+/// The text is not a time, or the time is not in [`INITIAL_RTTS`].
+fn initial_rtt(text: &str) -> Result<Span, String> {
+    let rtt: Span = text.parse().map_err(|error: UnitError| error.to_string())?;
+    match INITIAL_RTTS.contains(&rtt.duration()) {
+        true => Ok(rtt),
+        false => Err("expected a time from 1ms to 10s".to_owned()),
+    }
 }
 
-/// A time in seconds, with decimals.
+/// A number of bytes with its unit.
 ///
 /// # Errors
 ///
-/// Says what would be right.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "a number of seconds such as 10 or 0.5 is needed".to_owned())
+/// The text is not a size, or is one in packets.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(Size::Bytes(bytes)) => Ok(bytes.get()),
+        Ok(Size::Packets(_)) => Err("expected a size in bytes, such as 64kb or 1gb".to_owned()),
+        Err(error) => Err(UnitError::to_string(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_bytes() {
+        assert_eq!(bytes("1kb"), Ok(1024));
+        assert_eq!(bytes("1000b"), Ok(1000));
+        for (text, expected) in [
+            ("1000", "no unit"),
+            ("3p", "in bytes"),
+            ("1mbit", "unknown"),
+        ] {
+            let error = bytes(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn initial_rtts_have_a_range() {
+        let rtt = |text| initial_rtt(text).map(Span::duration);
+        assert_eq!(rtt("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(rtt("10s"), Ok(Duration::from_secs(10)));
+        for (text, expected) in [
+            ("999us", "1ms to 10s"),
+            ("11s", "1ms to 10s"),
+            ("1", "no unit"),
+        ] {
+            let error = rtt(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

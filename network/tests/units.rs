@@ -56,6 +56,8 @@ fn spans() {
         ("0.5ms", 500_000),
         ("0s", 0),
         ("2secs", 2_000_000_000),
+        ("1.5min", 90_000_000_000),
+        ("24h", 86_400_000_000_000),
     ] {
         assert_eq!(
             text.parse().map(Span::duration),
@@ -96,11 +98,11 @@ fn buffers() {
 fn errors_name_text_unit_and_what_is_allowed() {
     assert_eq!(
         error::<Span>("100m"),
-        "\"100m\" is not a time: unknown unit \"m\"; use ns, us, ms, s"
+        "\"100m\" is not a time: unknown unit \"m\"; use ns, us, ms, s, min, h"
     );
     assert_eq!(
         error::<Span>("100"),
-        "\"100\" is not a time: it has no unit; use ns, us, ms, s"
+        "\"100\" is not a time: it has no unit; use ns, us, ms, s, min, h"
     );
     assert!(error::<Rate>("50mbits").contains("unknown unit \"mbits\"; use bit, kbit"));
     assert!(error::<Rate>("5ibit").contains("unknown unit"));

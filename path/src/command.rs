@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// addresses 10.18.0.100 and fd00:cafe:cafe::100, the server 10.18.100.100
 /// and fd00:cafe:cafe:100::100.
 #[derive(Debug, Parser)]
-#[command(name = "gallop-path", version)]
+#[command(name = "gallop-path", version, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Task,

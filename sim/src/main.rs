@@ -3,6 +3,7 @@
 mod progress;
 
 use clap::{Args, Parser, Subcommand};
+use gallop_network::units::Span;
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::run::{Plan, RunError};
 use gallop_sim::soak::{self, Soak};
@@ -10,7 +11,6 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
@@ -36,7 +36,7 @@ writes, for every experiment,
 
 const SOAK_EXAMPLE: &str = "\
 Example:
-  gallop-sim soak --hours 24 --seed 7
+  gallop-sim soak --duration 24h --seed 7
 
 lets flows of many kinds come and go over a path whose rate and delay change, that fails and loses
 for a while, under our controllers and those they are compared with. Exits with 1 at the first thing
@@ -51,7 +51,7 @@ names every file, line and column where something is wrong, and what would be ri
 
 /// Simulates congestion controllers over real QUIC connections in virtual time
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLE)]
+#[command(version, args_override_self = true, after_help = EXAMPLE)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -112,9 +112,9 @@ struct SweepArguments {
 
 #[derive(Debug, Args)]
 struct SoakArguments {
-    /// Simulated hours in which flows come; those that are left then finish
-    #[arg(long, value_name = "H", default_value_t = 24.0, value_parser = hours)]
-    hours: f64,
+    /// Simulated time in which flows come; those that are left then finish
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    duration: Span,
     /// Determines everything
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -122,20 +122,6 @@ struct SoakArguments {
     #[arg(long)]
     json: bool,
 }
-
-/// Reads a number of hours.
-fn hours(text: &str) -> Result<f64, String> {
-    let hours: f64 = text
-        .parse()
-        .map_err(|_| "it is not a number of hours".to_owned())?;
-    match (0.0..=MOST_HOURS).contains(&hours) {
-        true => Ok(hours),
-        false => Err(format!("it is not from 0 to {MOST_HOURS}")),
-    }
-}
-
-/// The longest soak: ten years.
-const MOST_HOURS: f64 = 87_600.0;
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
@@ -209,7 +195,7 @@ fn sweep(arguments: &SweepArguments) -> Result<(), String> {
 
 fn soak(arguments: &SoakArguments) -> Result<(), String> {
     let soak = Soak::new(soak::Options {
-        duration: Duration::from_secs_f64(3600.0 * arguments.hours),
+        duration: arguments.duration.into(),
         seed: arguments.seed,
     });
     let summary = progress::of_soak(&soak, || soak.execute());

@@ -72,7 +72,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "duration = \"4s\"",
             "duration = \"4parsecs\"",
-            "fairness.toml:5:12: \"4parsecs\" is not a time: unknown unit \"parsecs\"; use ns, us, ms, s",
+            "fairness.toml:5:12: \"4parsecs\" is not a time: unknown unit \"parsecs\"; use ns, us, ms, s, min, h",
         ),
         (
             "rate = \"187.5pps\"",

@@ -33,7 +33,7 @@ use targets::Target;
 Examples:
   cargo xtask fuzz
   cargo xtask fuzz --list
-  cargo xtask fuzz gallop_vegas --time 600 --keep
+  cargo xtask fuzz gallop_vegas --time 10min --keep
   cargo xtask fuzz --coverage --json coverage.json")]
 pub struct Arguments {
     /// Targets by name [default: all]
@@ -42,8 +42,8 @@ pub struct Arguments {
     /// Name the targets, with what they prove, and run nothing
     #[arg(long)]
     list: bool,
-    /// How long each target is fuzzed, in seconds
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    /// Time for which each target is fuzzed, in s, min or h
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = whole_seconds)]
     time: u64,
     /// Keep a smallest set of inputs in the repository
     #[arg(long)]
@@ -54,6 +54,16 @@ pub struct Arguments {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// Reads a time as a number of seconds, which is what libFuzzer takes.
+fn whole_seconds(text: &str) -> Result<u64, String> {
+    let units = [("min", 60), ("h", 3600), ("s", 1)];
+    units
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)))
+        .and_then(|(number, seconds): (&str, u64)| number.parse::<u64>().ok()?.checked_mul(seconds))
+        .ok_or_else(|| "expected a whole number with a unit, such as 60s, 10min or 2h".to_owned())
 }
 
 /// LLVM's counters, and bolero with libFuzzer in place of random inputs.
@@ -309,4 +319,26 @@ fn read(path: &Path) -> Result<Vec<corpus::Numbered>> {
         return Ok(Vec::new());
     }
     Ok(corpus::read(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(whole_seconds("60s"), Ok(60));
+        assert_eq!(whole_seconds("10min"), Ok(600));
+        assert_eq!(whole_seconds("2h"), Ok(7200));
+        for wrong in [
+            "60",
+            "s",
+            "1.5h",
+            "-1s",
+            "99999999999999999999s",
+            "6000000000000000h",
+        ] {
+            assert!(whole_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -21,7 +21,11 @@ use clap::{Parser, Subcommand};
 
 /// The commands that cross languages, and their set-up
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    args_override_self = true
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -135,7 +135,8 @@ pub fn python(root: &Path, target: &Path) -> Result<PathBuf> {
     };
     process::run(pip(&["--require-hashes", "--requirement"]).arg(&lock))?;
     process::run(pip(&["--no-deps", "--no-build-isolation", "--editable"]).arg(&package))?;
-    gallop_files::write(&stamp, wanted.as_bytes()).with_context(|| format!("cannot write {}", stamp.display()))?;
+    gallop_files::write(&stamp, wanted.as_bytes())
+        .with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(python)
 }
 

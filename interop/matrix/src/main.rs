@@ -31,6 +31,7 @@ use gallop_matrix::{lanes, page};
 #[command(
     name = "cargo xtask interop",
     bin_name = "cargo xtask interop",
+    args_override_self = true,
     after_help = "\
 Examples:
   cargo xtask interop

@@ -109,7 +109,8 @@ impl Programs {
             script.display(),
             log.display()
         );
-        gallop_files::write(&stamp, wanted.as_bytes()).with_context(|| format!("cannot write {}", stamp.display()))
+        gallop_files::write(&stamp, wanted.as_bytes())
+            .with_context(|| format!("cannot write {}", stamp.display()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The client's flags.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
+use gallop_network::units::Span;
 use url::Url;
 
 use crate::arguments;
@@ -17,6 +17,7 @@ use crate::trace;
 #[command(
     name = "gallop-client",
     version,
+    args_override_self = true,
     after_help = "Examples:\n  gallop-client --insecure --dir downloads https://localhost:4433/file\n  \
         gallop-client --insecure --cc vegas --upload file https://localhost:4433/file\n\n\
         Exit status: 0 if all went well; 1 if a transfer failed (a status of 400 or more, or a \
@@ -98,17 +99,17 @@ pub struct Arguments {
     #[arg(long, requires = "session")]
     pub early_data: bool,
 
-    /// Give up after so many seconds
-    #[arg(long, value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub timeout: Option<Duration>,
+    /// Give up after this time, such as 2s or 500ms
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Span>,
 
-    /// Give up connecting after so many seconds
-    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub connect_timeout: Duration,
+    /// Give up connecting after this time
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub connect_timeout: Span,
 
-    /// Close a connection after so many seconds of silence
-    #[arg(long, default_value = "30", value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub idle_timeout: Duration,
+    /// Close a connection after so long a silence
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub idle_timeout: Span,
 
     #[command(flatten)]
     pub(crate) assumed: arguments::Assumed,

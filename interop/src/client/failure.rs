@@ -1,6 +1,6 @@
 //! Why the client ends without success.
 
-use std::time::Duration;
+use gallop_network::units::Span;
 
 /// Why the client cannot do all that was asked for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -12,8 +12,8 @@ pub enum Failure {
     #[error("{0}")]
     Connect(String),
     /// The time is over.
-    #[error("not done after {} s", .0.as_secs_f64())]
-    Timeout(Duration),
+    #[error("not done after {0}")]
+    Timeout(Span),
     /// A server is not whom it should be.
     #[error("{0}")]
     Certificate(String),

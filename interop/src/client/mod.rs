@@ -103,7 +103,8 @@ impl Client {
         let begun = Instant::now();
         let deadline = arguments
             .timeout
-            .and_then(|timeout| begun.checked_add(timeout));
+            .and_then(|timeout| begun.checked_add(timeout.into()));
+        let connect_timeout = arguments.connect_timeout.into();
         let mut events = Events::with_capacity(256);
         let mut buffers = ReceiveBuffers::default();
         loop {
@@ -111,7 +112,7 @@ impl Client {
             for link in &mut self.links {
                 link.begin(&self.settings, now);
                 let is_late = link
-                    .handshake_deadline(arguments.connect_timeout)
+                    .handshake_deadline(connect_timeout)
                     .is_some_and(|deadline| deadline <= now);
                 if is_late && !link.is_closing() {
                     link.fail(Failure::Connect(format!(
@@ -150,7 +151,7 @@ impl Client {
                 .links
                 .iter()
                 .flat_map(|link| {
-                    let handshake = link.handshake_deadline(arguments.connect_timeout);
+                    let handshake = link.handshake_deadline(connect_timeout);
                     link.wake().into_iter().chain(handshake)
                 })
                 .chain(deadline)

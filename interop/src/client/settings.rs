@@ -80,10 +80,10 @@ impl Settings {
             &[self.protocol],
             &self.congestion_control,
             self.pacing,
-            arguments.idle_timeout,
+            arguments.idle_timeout.into(),
         )
         .map_err(|error| Failure::Local(format!("quiche's configuration: {error}")))?;
-        config.set_initial_rtt(arguments.assumed.initial_rtt);
+        config.set_initial_rtt(arguments.assumed.initial_rtt.into());
         config.verify_peer(!arguments.insecure);
         if self.keylog.is_some() {
             config.log_keys();

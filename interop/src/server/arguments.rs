@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+
+use gallop_network::units::Span;
 
 use crate::arguments;
 use crate::congestion_control::CongestionControl;
@@ -16,6 +17,7 @@ use crate::trace;
 #[command(
     name = "gallop-server",
     version,
+    args_override_self = true,
     after_help = "Example:\n  gallop-server --root public --cc gallop-vegas\n\n\
         Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2 for a \
         wrong flag."
@@ -65,8 +67,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     pub upload_dir: Option<PathBuf>,
 
-    /// The largest upload, in bytes
-    #[arg(long, default_value_t = 1 << 30, value_name = "BYTES")]
+    /// The largest upload
+    #[arg(long, default_value = "1gb", value_parser = arguments::bytes, value_name = "SIZE")]
     pub upload_limit: u64,
 
     /// Which traces are written.
@@ -86,20 +88,20 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub max_connections: usize,
 
-    /// Close a connection after so many seconds of silence
-    #[arg(long, default_value = "30", value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub idle_timeout: Duration,
+    /// Close a connection after so long a silence
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub idle_timeout: Span,
 
-    /// Close a connection whose handshake is not complete after so many seconds
-    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub handshake_timeout: Duration,
+    /// Close a connection whose handshake is not complete after this time
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub handshake_timeout: Span,
 
     #[command(flatten)]
     pub(crate) assumed: arguments::Assumed,
 
-    /// Finish responses for so many seconds when asked to end
-    #[arg(long, default_value = "10", value_parser = arguments::seconds, value_name = "SECONDS")]
-    pub shutdown_timeout: Duration,
+    /// Finish responses for at most this time when asked to end
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub shutdown_timeout: Span,
 
     /// Have all clients prove their address first (Retry)
     #[arg(long)]

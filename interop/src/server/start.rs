@@ -112,9 +112,9 @@ impl Server {
             &[transport::H3, transport::HQ],
             &arguments.cc,
             arguments.pacing,
-            arguments.idle_timeout,
+            arguments.idle_timeout.into(),
         )?;
-        config.set_initial_rtt(arguments.assumed.initial_rtt);
+        config.set_initial_rtt(arguments.assumed.initial_rtt.into());
         if keylog.is_some() {
             config.log_keys();
         }
@@ -152,7 +152,7 @@ impl Server {
             tokens: Tokens::new()?,
             always_retry: arguments.retry,
             max_connections: arguments.max_connections,
-            handshake_timeout: arguments.handshake_timeout,
+            handshake_timeout: arguments.handshake_timeout.into(),
             is_leaving: false,
         };
         let service = Service {
@@ -168,7 +168,7 @@ impl Server {
             stop,
             sockets,
             sessions: Sessions::new(acceptance, service),
-            shutdown_timeout: arguments.shutdown_timeout,
+            shutdown_timeout: arguments.shutdown_timeout.into(),
             certificate,
             metrics_address,
         })

@@ -45,7 +45,7 @@ fn ask_and_read(crowd: &mut Crowd, count: usize) {
 
 /// Whether a client that means well gets the file.
 fn is_served(server: &Server) -> bool {
-    let (_, status) = server.report(&["--connect-timeout", "2", &server.url("/small")]);
+    let (_, status) = server.report(&["--connect-timeout", "2s", &server.url("/small")]);
     status == 0
 }
 
@@ -103,7 +103,7 @@ fn connections(count: usize, idle_timeout: &str) {
 /// So many requests, 100 on each connection.
 fn requests(count: usize) {
     // A busy machine may leave all of it waiting for long.
-    let server = serve(&["--idle-timeout", "600"]);
+    let server = serve(&["--idle-timeout", "600s"]);
     let mut sizes = Vec::new();
     let begun = Instant::now();
     let rounds = 10;
@@ -135,7 +135,13 @@ fn requests(count: usize) {
 
 /// Handshakes that are begun and never go on.
 fn half_open(count: usize, retry: bool) {
-    let flags = ["--max-connections", "200", "--idle-timeout", "2", "--retry"];
+    let flags = [
+        "--max-connections",
+        "200",
+        "--idle-timeout",
+        "2s",
+        "--retry",
+    ];
     let server = serve(&flags[..flags.len() - usize::from(!retry)]);
     let before = server.resident_bytes();
     let mut crowd = http3(&server);
@@ -245,7 +251,7 @@ fn damaged(count: u64) {
 
 /// Who asks for much and reads nothing, and is gone without a word.
 fn slow_readers(connections: usize, requests: usize) {
-    let server = serve(&["--idle-timeout", "2"]);
+    let server = serve(&["--idle-timeout", "2s"]);
     assert!(is_served(&server));
     let before = server.resident_bytes();
     let files = server.open_files();
@@ -276,13 +282,13 @@ fn slow_readers(connections: usize, requests: usize) {
 
 #[test]
 fn connections_cost_memory_while_they_are_open() {
-    connections(200, "3");
+    connections(200, "3s");
 }
 
 #[test]
 #[ignore = "long"]
 fn long_connections() {
-    connections(5_000, "60");
+    connections(5_000, "60s");
 }
 
 #[test]
@@ -304,7 +310,7 @@ fn handshakes_that_never_go_on() {
 
 #[test]
 fn handshakes_that_take_too_long_lose_their_place() {
-    let server = serve(&["--handshake-timeout", "1", "--idle-timeout", "600"]);
+    let server = serve(&["--handshake-timeout", "1s", "--idle-timeout", "600s"]);
     let mut crowd = http3(&server);
     crowd.connect(1);
     let mut slow = http3(&server);

@@ -137,7 +137,7 @@ fn a_first_connection_id_has_eight_bytes() {
 
 #[test]
 fn uploads_have_limits() {
-    let server = Server::start(&["--upload-dir", "{}", "--upload-limit", "1000"]);
+    let server = Server::start(&["--upload-dir", "{}", "--upload-limit", "1000b"]);
     fs::write(server.path("small"), [1; 1_000]).unwrap();
     fs::write(server.path("large"), [1; 300_000]).unwrap();
     let send = |file: &str, path: &str| {
@@ -215,7 +215,7 @@ fn first_status(http3: &mut h3::Connection, peer: &mut Peer) -> (u64, String) {
 #[test]
 fn too_many_connections_are_not_answered() {
     let server = Server::start(&["--max-connections", "0", "--metrics", "127.0.0.1:0"]);
-    let (_, status) = server.report(&["--connect-timeout", "0.2", &server.url("/")]);
+    let (_, status) = server.report(&["--connect-timeout", "200ms", &server.url("/")]);
     assert_eq!(status, 3);
     let scraped = server.scrape();
     assert!(scraped.contains("gallop_connections_refused_total"));

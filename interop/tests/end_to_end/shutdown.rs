@@ -17,7 +17,7 @@ fn what_is_under_way_is_finished_and_all_is_written() {
         "--keylog",
         "{}/keys",
         "--shutdown-timeout",
-        "1000",
+        "1000s",
     ]);
     server.write("file", &[7; BYTES]);
     let mut peer = Peer::connect(server.address, HQ);
@@ -44,7 +44,7 @@ fn what_is_under_way_is_finished_and_all_is_written() {
 
 #[test]
 fn unfinished_responses_are_given_up_in_time() {
-    for (timeout, signals) in [("0", 1), ("1000", 2)] {
+    for (timeout, signals) in [("0s", 1), ("1000s", 2)] {
         let mut server = Server::start(&["--shutdown-timeout", timeout]);
         server.write("file", &[7; BYTES]);
         let mut peer = Peer::connect(server.address, HQ);
@@ -67,6 +67,6 @@ fn unfinished_responses_are_given_up_in_time() {
 
 #[test]
 fn an_idle_server_ends_at_once() {
-    let mut server = Server::start(&["--shutdown-timeout", "1000"]);
+    let mut server = Server::start(&["--shutdown-timeout", "1000s"]);
     assert_eq!(server.end(), 0);
 }

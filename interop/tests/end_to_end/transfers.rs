@@ -192,7 +192,7 @@ fn rules_choose_by_host_address_and_share() {
 #[test]
 fn an_initial_rtt_can_be_given() {
     let traces = ["--qlog-dir", "{}/qlog"];
-    for (flags, milliseconds) in [(&[][..], 333.0), (&["--initial-rtt", "0.05"], 50.0)] {
+    for (flags, milliseconds) in [(&[][..], 333.0), (&["--initial-rtt", "50ms"], 50.0)] {
         let mut server = Server::start(&[&traces, flags].concat());
         server.write("file", &bytes(1_000));
         let url = server.url("/file");

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | [`Rate`] | bit, kbit, mbit, gbit, tbit (bits per second, powers of 1000), kibit … (powers of 1024); bps, kbps … and kibps … (bytes per second) |
 //! | [`LinkRate`] | those of a rate, or pps (full datagrams per second) |
-//! | [`Span`] | ns, us, ms, s |
+//! | [`Span`] | ns, us, ms, s, min, h |
 //! | [`Buffer`], [`Size`] | p (packets); b, k or kb, m or mb, g or gb (bytes, powers of 1024) |
 //!
 //! Numbers may have a fraction and an exponent ("1.5gbit") and are exact to 15 digits; units are
 //! not case sensitive.
-//! NOTE: tc takes a number without a unit as bits per second, microseconds or bytes; here a unit is
-//! required.
+//! NOTE: tc takes a number without a unit as bits per second, microseconds or bytes, and knows
+//! neither minutes nor hours; here a unit is required.
 
 mod rate;
 mod size;

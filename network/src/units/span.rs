@@ -11,7 +11,7 @@ use super::text::{Kind, NumberOrText, Reason, UnitError, write_largest};
 const SPAN: Kind = Kind {
     name: "time",
     example: "100ms",
-    allowed: "ns, us, ms, s",
+    allowed: "ns, us, ms, s, min, h",
     most: "10^9 s",
 };
 
@@ -68,6 +68,8 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Span, UnitError> {
         let (number, unit) = SPAN.split(text)?;
         let nanoseconds = match unit.as_str() {
+            "h" => 3.6e12,
+            "min" => 6e10,
             "s" | "sec" | "secs" => 1e9,
             "ms" | "msec" | "msecs" => 1e6,
             "us" | "usec" | "usecs" => 1e3,

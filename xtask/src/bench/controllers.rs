@@ -124,7 +124,8 @@ pub fn accept(place: &Place) -> Result<()> {
     let file = place.root.join(BASELINE);
     let mut text = serde_json::to_string_pretty(&checked_ratios(place)?)?;
     text.push('\n');
-    gallop_files::write(&file, text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
+    gallop_files::write(&file, text.as_bytes())
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn checked_ratios(place: &Place) -> Result<BTreeMap<String, f64>> {

@@ -60,8 +60,8 @@ pub(super) fn run(place: &Place) -> Result<Outcome> {
     let program = program(place)?;
     let folder = place.target.join("bench").join("transfer");
     let measure = |controller: &str, bytes: u64| -> Result<(u64, Transferred)> {
-        let bytes = bytes.to_string();
-        let arguments = ["transfer", "--cc", controller, "--bytes", &bytes];
+        let size = format!("{bytes}b");
+        let arguments = ["transfer", "--cc", controller, "--size", &size];
         let counts = callgrind::count(&folder, FUNCTION, &program, &arguments)?;
         let line = counts
             .lines

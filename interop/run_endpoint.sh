@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # An endpoint of the QUIC interop runner (https://github.com/quic-interop/quic-interop-runner).
 #
-# From the runner: ROLE, TESTCASE, REQUESTS, SERVER_PARAMS, CLIENT_PARAMS, SSLKEYLOGFILE, QLOGDIR, and
-# the folders /www, /downloads and /certs. Of our own: CC is the congestion controller, QLOG the
-# detail of traces. A flag in SERVER_PARAMS or CLIENT_PARAMS, such as --cc, overrides what is set here. WWW, DOWNLOADS, CERTS, LOGS, PORT and BIN are for use without the runner's containers.
+# From the runner: ROLE, TESTCASE, REQUESTS, SERVER_PARAMS, CLIENT_PARAMS, SSLKEYLOGFILE, QLOGDIR,
+# and the folders /www, /downloads and /certs. Of our own: CC is the congestion controller, QLOG the
+# detail of traces. A flag in SERVER_PARAMS or CLIENT_PARAMS, such as --cc, overrides what is set
+# here. WWW, DOWNLOADS, CERTS, LOGS, PORT and BIN are for use without the runner's containers.
 set -euo pipefail
 
 : "${ROLE:?client or server}" "${TESTCASE:?a test case of the runner}"
@@ -19,9 +20,9 @@ flags=(--cc "$cc" --no-gso)
 if [[ -n ${QLOGDIR:-} ]]; then
     flags+=(--qlog-dir "$QLOGDIR" --qlog "${QLOG:-full}")
 fi
-# When 30 % of the packets are lost, probes can back off for longer than the usual 10 and 30 s. Other
-# people's clients give up after 10 s, in which a server that takes the RTT for the usual 333 ms sends
-# its flight four times, and one that takes it for 100 ms, six times. The path's is 30 ms.
+# If 30 % of the packets are lost, probes can back off for longer than the usual 10 and 30 s. Other
+# people's clients give up after 10 s, in which a server that takes the RTT for the usual 333 ms
+# sends its flight four times, and one that takes it for 100 ms, six times. The path's is 30 ms.
 case $TESTCASE in
 multiconnect | handshakeloss | handshakecorruption)
     flags+=(--idle-timeout 120s --initial-rtt 100ms)

@@ -20,9 +20,9 @@ use crate::subject::{Alone, DATAGRAM_BYTES, Subject};
 
 /// Drive controllers over a modelled path, to be run under callgrind
 ///
-/// The path has a bottleneck that holds the given window. After a first loss, which ends slow start,
-/// and a round to settle, one window of packets is measured, at least 1000. Prints a line of JSON
-/// for each case.
+/// The path has a bottleneck that holds the given window. After a first loss, which ends slow
+/// start, and a round to settle, one window of packets is measured, at least 1000. Prints a line of
+/// JSON for each case.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -154,7 +154,8 @@ impl<S: Subject> Connection<S> {
         let lost = (self.under_way.len() as f64 * LOST) as usize;
         self.under_way.drain(..lost);
         self.acknowledge(AFTER_LOSS)?;
-        // quiche looks through the lost packets at every ACK of the next RTT: few ACKs for the rest.
+        // quiche looks through the lost packets at every ACK of the next RTT: few ACKs for the
+        // rest.
         let at_once = self.under_way.len().div_ceil(ACKS_AFTER_LOSS);
         while !self.under_way.is_empty() {
             self.acknowledge(at_once.min(self.under_way.len()))?;

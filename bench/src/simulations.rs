@@ -1,5 +1,5 @@
-//! `gallop-bench transfer` and `gallop-bench simulator`: simulations that are measured from outside,
-//! or by their CPU time.
+//! `gallop-bench transfer` and `gallop-bench simulator`: simulations that are measured from
+//! outside, or by their CPU time.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn acks() -> AckPolicy {
 
 /// Transfer data over a simulated path, to be run under callgrind
 ///
-/// Prints a line of JSON with what was sent.
+/// Prints a line of JSON with the packets that were sent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -44,12 +44,12 @@ pub struct Transfer {
     /// Propagation delay there and back
     #[arg(long, default_value = "20ms")]
     rtt: Span,
-    /// What may wait at the bottleneck
+    /// Buffer of the bottleneck
     #[arg(long, default_value = "200p")]
     buffer: Buffer,
 }
 
-/// What a transfer came to.
+/// The result of a transfer.
 #[derive(Debug, Serialize)]
 struct Transferred {
     controller: String,
@@ -121,7 +121,7 @@ pub struct Simulator {
     duration: Span,
 }
 
-/// How fast a simulation was.
+/// The speed of a simulation.
 #[derive(Debug, Serialize)]
 struct Speed {
     flows: u32,

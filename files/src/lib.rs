@@ -34,8 +34,8 @@ impl WholeFile {
         WholeFile::with_mode(path, 0o666)
     }
 
-    /// Begins a file that takes the place of whatever has that name, even of a link or a device, and
-    /// that only its owner can read: for names that somebody else chose.
+    /// Begins a file that takes the place of whatever has that name, even of a link or a device,
+    /// and that only its owner can read: for names that somebody else chose.
     ///
     /// # Errors
     ///

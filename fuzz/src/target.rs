@@ -13,13 +13,13 @@ use crate::corpus;
 /// The longest that random inputs are tried.
 const RANDOM_TIME: Duration = Duration::from_secs(10);
 
-/// Holds a test against the inputs that are kept of a target, and then against random ones: so many,
-/// or as many as 10 s allow. Under libFuzzer, libFuzzer chooses the inputs.
+/// Runs a test on the kept inputs of a target, and then on random ones: at most `iterations`, for at
+/// most 10 s. Under libFuzzer, libFuzzer chooses the inputs.
 ///
 /// # Panics
 ///
-/// The test panics; then standard error has the input's line or its seed. Or the kept inputs
-/// cannot be read.
+/// If the test panics, after printing the line or the seed of the input; or if the kept inputs cannot
+/// be read.
 pub fn check<T: Debug + TypeGenerator>(
     target: &str,
     iterations: usize,
@@ -42,7 +42,7 @@ pub fn check<T: Debug + TypeGenerator>(
         .for_each(test);
 }
 
-/// The inputs that reach much of the code, and those that once failed, if there are any.
+/// The files of kept inputs, and of those that once failed, if there are any.
 fn files(target: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let failed = folder.join(format!("{target}.failed"));

@@ -1,5 +1,5 @@
-//! The interop runner's contract, for the endpoints in Rust: each includes this file as a module, since
-//! each is a workspace of its own.
+//! The interop runner's contract, for the endpoints in Rust. Each is a workspace of its own and
+//! includes this file as a module.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use url::Url;
 
-/// What the runner expects for a test case that is not supported.
+/// The exit status for a test case that is not supported.
 const UNSUPPORTED: u8 = 127;
 
 /// The server's chain.
@@ -20,16 +20,16 @@ pub const CHAIN: &str = "/certs/cert.pem";
 /// The server's key.
 pub const KEY: &str = "/certs/priv.key";
 
-/// The most that a request of hq-interop takes.
+/// The longest request of hq-interop.
 pub const REQUEST_BYTES: usize = 8192;
 
-/// The most that a file takes.
+/// The largest file, in bytes.
 pub const FILE_BYTES: usize = 1 << 30;
 
-/// Session tickets come right after the handshake.
+/// The time to wait for session tickets, which come right after the handshake.
 pub const TICKET_WAIT: Duration = Duration::from_millis(200);
 
-/// Runs the wanted role in the wanted test case, if a role `supports` it.
+/// Runs the role and the test case that the environment names, if `supports` says so.
 pub fn run(
     supports: impl Fn(&str, &str) -> bool,
     server: impl AsyncFnOnce(&str) -> Result<()>,
@@ -60,7 +60,7 @@ pub fn run(
     }
 }
 
-/// What the client is to get, at least one file.
+/// The URLs that the client has to fetch, at least one.
 pub fn urls() -> Result<Vec<Url>> {
     let requests = env::var("REQUESTS").unwrap_or_default();
     let urls: Vec<Url> = requests
@@ -71,7 +71,7 @@ pub fn urls() -> Result<Vec<Url>> {
     Ok(urls)
 }
 
-/// Where the server of a URL is.
+/// The address of a URL's server.
 pub async fn address(url: &Url) -> Result<SocketAddr> {
     let host = url.host_str().context("a URL without host")?;
     let port = url.port_or_known_default().unwrap_or(443);
@@ -81,7 +81,7 @@ pub async fn address(url: &Url) -> Result<SocketAddr> {
         .with_context(|| format!("{host} has no address"))
 }
 
-/// Writes what the client got.
+/// Writes a file that the client received.
 pub fn keep(url: &Url, content: &[u8]) -> Result<()> {
     let name = Path::new(url.path())
         .file_name()
@@ -98,7 +98,7 @@ pub fn answer(request: Vec<u8>) -> Result<Vec<u8>> {
     Ok(fs::read(file(path.trim_end())?)?)
 }
 
-/// Where the file of a path is.
+/// The file of a path.
 pub fn file(path: &str) -> Result<PathBuf> {
     let below = Path::new(path.trim_start_matches('/'));
     let is_inside = below

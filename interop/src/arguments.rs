@@ -7,7 +7,7 @@ use std::time::Duration;
 use gallop_network::units::{Size, Span, UnitError};
 use tracing_subscriber::EnvFilter;
 
-/// How logs are written.
+/// The form of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Lines to read.
@@ -24,13 +24,13 @@ pub struct Log {
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     pub log: Format,
 
-    /// What is logged: error, warn, info, debug or trace, also by module
+    /// Level of logs: error, warn, info, debug or trace, also by module
     #[arg(long, env = "RUST_LOG", value_name = "FILTER")]
     pub log_level: Option<EnvFilter>,
 }
 
 impl Log {
-    /// Logs from now on; without another wish, from the level `default` on.
+    /// Starts logging, from the level `default` on unless a flag says otherwise.
     pub fn start(&self, default: &str) {
         let filter = self
             .log_level
@@ -47,17 +47,17 @@ impl Log {
     }
 }
 
-/// What is assumed of a path before it is measured.
+/// Assumptions about a path before it is measured.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Assumed {
     /// RTT that is assumed until one is measured, from 1ms to 10s. A handshake is repeated after
-    /// three times it, then twice as late each time: less is better where packets are lost, more
-    /// where the RTT is longer than that
+    /// three times this, then after twice as long each time: less is better if packets are lost,
+    /// more if the RTT is longer
     #[arg(long, default_value = "333ms", value_parser = initial_rtt, value_name = "TIME")]
     pub initial_rtt: Span,
 }
 
-/// RTTs that a connection can be taken to have before one is measured: from the granularity of
+/// RTTs that can be assumed for a connection before one is measured: from the granularity of
 /// timers (RFC 9002 §6.1.2) to one that lets the first probe wait for half a minute.
 const INITIAL_RTTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 

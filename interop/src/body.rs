@@ -1,13 +1,13 @@
-//! What is sent after a header section.
+//! The content of a message after its header section.
 
 use std::fmt;
 use std::io::{self, Read};
 
-/// How much is read from a file at once: some packets, since who does not read its responses makes
-/// the server keep as much for each.
+/// The bytes that are read from a file at once: only some packets, because the server keeps as much
+/// for each response that a client does not read.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// The bytes of a message: a source, and what is read of it but not sent yet.
+/// The bytes of a message: a source, and bytes that were read from it but not sent yet.
 pub struct Body {
     source: Option<Box<dyn Read + Send>>,
     chunk: Vec<u8>,
@@ -37,7 +37,7 @@ impl Body {
         }
     }
 
-    /// So many bytes that are read when they are wanted.
+    /// So many bytes, which are read when they are needed.
     pub fn reader(source: Box<dyn Read + Send>, length_bytes: u64) -> Self {
         Body {
             source: Some(source),
@@ -47,7 +47,7 @@ impl Body {
         }
     }
 
-    /// How many bytes are still to be sent.
+    /// The number of bytes that are still to be sent.
     pub fn left_bytes(&self) -> u64 {
         self.left_bytes
     }
@@ -71,7 +71,7 @@ impl Body {
         Ok((next, next.len() as u64 == self.left_bytes))
     }
 
-    /// So many of those bytes are sent.
+    /// Marks so many of these bytes as sent.
     pub fn advance(&mut self, bytes: usize) {
         self.sent += bytes;
         self.left_bytes -= bytes as u64;

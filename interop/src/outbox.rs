@@ -1,4 +1,4 @@
-//! What a connection sends: packets at their release times, as many per system call as may leave
+//! The packets of a connection: sent at their release times, as many per system call as may leave
 //! together.
 
 use std::io;
@@ -9,7 +9,7 @@ use quiche::SendInfo;
 
 use crate::socket::Socket;
 
-/// How a controller's release times are kept.
+/// The method of keeping a controller's release times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pacing {
     /// Wait for the release time before a packet is made. Works everywhere.
@@ -18,14 +18,14 @@ pub enum Pacing {
     /// Give the kernel packets up to some milliseconds early (SO_TXTIME). Only right where the
     /// interface has the queueing discipline `fq`; others send at once, and RTTs read too short.
     Txtime,
-    /// No release times: what the window allows leaves at once.
+    /// No release times: all packets that the window allows leave at once.
     Off,
 }
 
-/// How many batches one connection sends before others get their turn.
+/// The number of batches that one connection sends before others get their turn.
 const BATCHES_PER_TURN: usize = 16;
 
-/// Room that is left for one packet; no packet of quiche is larger here.
+/// The room for one packet; quiche makes no larger ones here.
 const PACKET_BYTES: usize = 1_500;
 
 /// Packets that leave together.
@@ -36,7 +36,7 @@ struct Batch {
     info: SendInfo,
 }
 
-/// What became of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// There is nothing more to send.
@@ -96,16 +96,16 @@ impl Outbox {
         Ok(Turn::More)
     }
 
-    /// When the next packet may leave, if not at once.
+    /// The time at which the next packet may leave, if not at once.
     fn release(&self, connection: &quiche::Connection, now: Instant) -> Option<Instant> {
-        // The last packet of a connection goes at once: who has closed it does not wait.
+        // The last packet of a closed connection leaves at once.
         if self.pacing == Pacing::Off || connection.local_error().is_some() {
             return None;
         }
         connection.get_next_release_time()?.time(now)
     }
 
-    /// How long before it leaves a packet is made.
+    /// The time by which a packet is made before it leaves.
     fn horizon(&self, connection: &quiche::Connection) -> Duration {
         match self.pacing {
             Pacing::Txtime => connection.max_release_into_future(),

@@ -1,9 +1,9 @@
-//! Traces that qvis opens as they are.
+//! Traces that qvis opens without conversion.
 //!
 //! qvis reads qlog as main-schema-03 had it, qlog-dancer as main-schema-14 has it. A file can be
-//! both: names and `file_schema` are today's, the category of those days is a field of its own, and
-//! what qvis finds under an old name only is there twice. `qlog-analysis convert` makes the same of
-//! any trace; what both have to make of one is in `qlog-analysis/tests/fixtures/qvis/`.
+//! both: names and `file_schema` are those of today, the old category is a field of its own, and
+//! records that qvis finds only under an old name are there twice. `qlog-analysis convert` does the
+//! same to any trace; the expected results are in `qlog-analysis/tests/fixtures/qvis/`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ const NO_SSTHRESH_BYTES: u64 = 1 << 63;
 
 /// Rewrites the records that quiche writes, as they pass.
 ///
-/// What is no JSON passes as it is. A record is written when it is complete.
+/// Text that is not JSON passes unchanged. A record is written when it is complete.
 #[derive(Debug)]
 pub struct Qvis<W> {
     inner: W,
@@ -69,7 +69,7 @@ impl<W: Write> Write for Qvis<W> {
     }
 }
 
-/// What is changed, and what has to be remembered for it.
+/// The changes to records, with the state that they need.
 #[derive(Debug, Default)]
 struct Rules {
     rtt_seen: bool,
@@ -138,7 +138,7 @@ impl Rules {
                 if let (space, Some(number)) = key
                     && let Some(length) = self.lengths.remove(&(space, number))
                 {
-                    // qvis shows it, and fails where it is not.
+                    // qvis shows it, and fails if it is missing.
                     data.insert("raw".to_owned(), json!({ "length": length }));
                 }
             }
@@ -186,7 +186,7 @@ impl Rules {
         }
     }
 
-    /// Takes off what stands for "none", and gives the pacing rate its unit.
+    /// Removes values that stand for "none", and converts the pacing rate.
     fn metrics(&mut self, data: &mut Map<String, Value>) {
         self.rtt_seen |= data.contains_key("latest_rtt");
         if !self.rtt_seen {
@@ -218,7 +218,7 @@ fn header(record: &Map<String, Value>) -> Map<String, Value> {
             "version": env!("CARGO_PKG_VERSION"),
             "for": "both",
             "dialect": "quiche",
-            // qvis takes a reference_time for a number, and loses all times when it is none.
+            // qvis expects a number as reference_time, and loses all times without one.
             "reference_time": trace["common_fields"]["reference_time"],
         },
         "trace": {
@@ -274,12 +274,12 @@ fn packet(data: &mut Map<String, Value>) {
         }
     }
     if frames.is_empty() {
-        // qvis takes for granted that there is a first one.
+        // qvis assumes that there is a first one.
         data.remove("frames");
     }
 }
 
-/// The category that main-schema-03 has for an event of today.
+/// The category of today's event in main-schema-03.
 fn category<'a>(schema: &'a str, kind: &str) -> &'a str {
     match (schema, kind) {
         (
@@ -311,7 +311,7 @@ fn category<'a>(schema: &'a str, kind: &str) -> &'a str {
     }
 }
 
-/// The name under which qvis looks for an event that it does not know by today's.
+/// The old name of an event that qvis does not know by today's name.
 fn old_name(kind: &str) -> Option<&'static str> {
     match kind {
         "recovery_metrics_updated" => Some("metrics_updated"),

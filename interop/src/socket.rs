@@ -1,4 +1,4 @@
-//! UDP sockets with what a QUIC endpoint wants of the kernel: many datagrams per call, the address
+//! UDP sockets with the kernel's services for a QUIC endpoint: many datagrams per call, the address
 //! that a datagram came to, and, on request, departure times.
 
 use std::io::{self, IoSliceMut};
@@ -8,7 +8,7 @@ use std::time::Instant;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
-/// What is asked of the kernel for the buffers of a socket; it may give less
+/// The size of a socket's buffers that is asked of the kernel, which may grant less
 /// (`net.core.rmem_max`, `net.core.wmem_max` on Linux).
 const BUFFER_BYTES: usize = 4 << 20;
 
@@ -26,7 +26,7 @@ pub struct Socket {
     departure: Option<crate::txtime::Departure>,
 }
 
-/// Room for what is read at once.
+/// Room for the datagrams of one read.
 #[derive(Debug)]
 pub struct ReceiveBuffers {
     bytes: Vec<u8>,
@@ -43,11 +43,11 @@ impl Default for ReceiveBuffers {
 }
 
 impl Socket {
-    /// Binds a socket. One for `[::]` is for IPv6 alone, so that it goes with one for `0.0.0.0`.
+    /// Binds a socket. One for `[::]` is for IPv6 only, so that there can be one for `0.0.0.0` too.
     ///
     /// # Errors
     ///
-    /// The address is taken, or is none of this machine.
+    /// The address is taken, or does not belong to this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(
             Domain::for_address(address),
@@ -60,7 +60,7 @@ impl Socket {
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // A smaller buffer than asked for is no error.
+        // A smaller buffer than the requested one is not an error.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
         let socket = mio::net::UdpSocket::from_std(socket.into());
@@ -84,7 +84,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// The system has no such thing.
+    /// The system does not support it.
     pub fn enable_departure_times(&mut self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {
@@ -100,7 +100,7 @@ impl Socket {
         self.joins = false;
     }
 
-    /// How many datagrams one [`Socket::send`] takes.
+    /// The number of datagrams that one [`Socket::send`] takes.
     pub fn max_segments(&self) -> usize {
         match self.joins {
             true => self.state.max_gso_segments(),

@@ -28,7 +28,7 @@ impl Stop {
         })
     }
 
-    /// Asks to end; a second time, to end at once.
+    /// Asks to end; the second request asks to end at once.
     pub fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = self.waker.wake() {
@@ -36,7 +36,7 @@ impl Stop {
         }
     }
 
-    /// How often the end has been asked for.
+    /// The number of requests to end.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Waiting until a point in time, to better than the millisecond that epoll offers.
+//! Waiting until a point in time, more precisely than the millisecond of epoll.
 //!
 //! Spike suppression spaces datagrams by tens of microseconds; a wait that is rounded up to a
 //! millisecond would hold a connection below some 20 Mbit/s.
@@ -29,7 +29,7 @@ mod clock {
             Ok(Clock(timer))
         }
 
-        /// Has the poll woken after `wait`; returns how long the poll itself may wait.
+        /// Makes the poll wake after `wait`; returns the poll's own timeout.
         pub(super) fn arm(&self, wait: Duration) -> io::Result<Option<Duration>> {
             let expiration = Expiration::OneShot(wait.max(Duration::from_nanos(1)).into());
             self.0.set(expiration, TimerSetTimeFlags::empty())?;
@@ -80,7 +80,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// The system has no timer to give.
+    /// The system gives no timer.
     pub fn new(registry: &mio::Registry, token: mio::Token) -> io::Result<Self> {
         Ok(Timer {
             clock: clock::Clock::new(registry, token)?,

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::qvis::Qvis;
 
-/// Which traces are written, by flag.
+/// The flags for traces.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
     /// Write a qlog trace of each connection into this folder
     #[arg(long, value_name = "FOLDER")]
     pub qlog_dir: Option<PathBuf>,
 
-    /// How much the traces say
+    /// Detail of the traces
     #[arg(long, value_enum, default_value_t, requires = "qlog_dir")]
     pub qlog: Detail,
 
@@ -23,20 +23,20 @@ pub struct Flags {
     pub qvis: bool,
 }
 
-/// How much a trace says.
+/// The detail of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Detail {
     /// Losses, states of the controller, and metrics every 10 ms or 32 packets; fit for production.
     #[default]
     Sparse,
-    /// Every packet; more than half of the throughput is lost to it.
+    /// Every packet; this costs more than half of the throughput.
     Full,
 }
 
-/// Between the metrics of a sparse trace, at least; quiche also waits for 32 packets.
+/// The least time between the metrics of a sparse trace; quiche also waits for 32 packets.
 const SPARSE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where traces go, and what is in them.
+/// The folder of traces, and their contents.
 #[derive(Clone, Debug)]
 pub struct Traces {
     folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Traces in `folder`, which is made if need be.
+    /// Traces in `folder`, which is made if it does not exist.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Traces {
     }
 
     /// Begins the trace of a connection: a file named after its first connection id and the side,
-    /// with the controller as its title. A trace that cannot be written is missed, not fatal.
+    /// with the controller as its title. A trace that cannot be written is skipped.
     pub fn begin(&self, connection: &mut quiche::Connection, side: &str, controller: &str) {
         let path = self.path(connection, side);
         let file = match File::create(&path) {
@@ -86,9 +86,9 @@ impl Traces {
         }
     }
 
-    /// Removes the trace of what turned out to be no connection.
+    /// Removes the trace of a connection that never came about.
     pub fn discard(&self, connection: &quiche::Connection, side: &str) {
-        // Where there is none, it could not be written.
+        // If there is none, it could not be written.
         let _ = std::fs::remove_file(self.path(connection, side));
     }
 

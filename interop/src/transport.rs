@@ -13,21 +13,21 @@ pub const H3: &[u8] = b"h3";
 /// The raw requests of the QUIC interop runner: `GET /path`, answered by the bytes of the file.
 pub const HQ: &[u8] = b"hq-interop";
 
-/// Length of the connection ids that this crate makes.
+/// The length of this crate's connection IDs.
 pub const CONNECTION_ID_BYTES: usize = 16;
 
-/// UDP payload that is sent at most; fits into 1500 bytes below IPv6 and a tunnel.
+/// The largest UDP payload that is sent; it fits into 1500 bytes with IPv6 and a tunnel.
 const DATAGRAM_BYTES: usize = 1_350;
 
-/// What a peer may send before it is read, per stream and in all.
+/// The bytes that a peer may send before they are read, per stream and in total.
 const STREAM_WINDOW_BYTES: u64 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u64 = 64 << 20;
 
-/// What a peer may send before the first update; quiche grows it from there.
+/// The bytes that a peer may send before the first update; quiche grows these windows.
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 1 << 20;
 const INITIAL_CONNECTION_WINDOW_BYTES: u64 = 10 << 20;
 
-/// Streams that a peer may have open: what the interop runner allows at most.
+/// Streams that a peer may have open: the most that the interop runner allows.
 const STREAMS: u64 = 1_000;
 
 /// quiche's configuration for either end.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
 
-/// Tells the kernel when packets are to leave.
+/// Tells the kernel the departure times of packets.
 #[derive(Debug)]
 pub(crate) struct Departure {
     /// The same moment on both clocks. `Instant` is CLOCK_MONOTONIC, but does not say its value.

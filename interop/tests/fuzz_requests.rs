@@ -1,5 +1,5 @@
-//! Requests that nobody sends in good faith: each gets an answer that is true and well-formed, and
-//! nothing outside the folder that is served.
+//! Hostile requests: each gets an answer that is true and well-formed, with nothing from outside
+//! the folder that is served.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use gallop_interop::server::request::Request;
 use gallop_interop::server::respond::{Response, respond};
 use quiche::h3::Header;
 
-/// What may be read, and what may not.
+/// Content that may be read, and content that may not.
 const INSIDE: &str = "0123456789";
 const OUTSIDE: &str = "secret";
 
@@ -44,7 +44,7 @@ const PATH_PIECES: [&str; 24] = [
 
 const FIELDS: [&str; 11] = [
     "range",
-    // What makes a section malformed (RFC 9114 §4.1.2 and §4.3).
+    // Names that make a section malformed (RFC 9114 §4.1.2 and §4.3).
     ":path",
     ":status",
     "Range",
@@ -80,7 +80,7 @@ const VALUE_PIECES: [&str; 20] = [
     "\n",
 ];
 
-/// What a client sends.
+/// A client's message.
 #[derive(Debug, TypeGenerator)]
 enum Asked {
     /// A header section of HTTP/3.

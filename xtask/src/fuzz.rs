@@ -1,8 +1,7 @@
 //! `cargo xtask fuzz`: fuzzing guided by coverage, with the stable toolchain.
 //!
-//! The targets are tests: plain `cargo test` replays what is kept of their inputs, and tries some
-//! random ones. Here the same tests are built with LLVM's coverage counters and with libFuzzer,
-//! which bolero brings.
+//! The targets are tests: `cargo test` replays their kept inputs, and tries some random ones. Here
+//! the same tests are built with LLVM's coverage counters and with libFuzzer, which bolero brings.
 
 mod coverage;
 mod targets;
@@ -21,7 +20,7 @@ use serde::Serialize;
 use crate::{job, process};
 use targets::Target;
 
-/// Fuzz what reads input, guided by coverage
+/// Fuzz code that reads input, guided by coverage
 ///
 /// Inputs that reach something new are collected below target/fuzz/. With --keep the smallest set
 /// that reaches as much replaces the inputs in fuzz/NAME.corpus, which `cargo test` replays. An
@@ -39,7 +38,7 @@ pub struct Arguments {
     /// Targets by name [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Name the targets, with what they prove, and run nothing
+    /// List the targets with their properties, and run nothing
     #[arg(long)]
     list: bool,
     /// Time for which each target is fuzzed, in s, min or h
@@ -48,7 +47,7 @@ pub struct Arguments {
     /// Keep a smallest set of inputs in the repository
     #[arg(long)]
     keep: bool,
-    /// Do not fuzz; say how much of the code the inputs reach that are kept
+    /// Do not fuzz; print the coverage of the kept inputs
     #[arg(long, conflicts_with_all = ["keep", "time"])]
     coverage: bool,
     /// Also write the results to this file, as JSON
@@ -83,7 +82,7 @@ const INPUT_LIMIT: Duration = Duration::from_secs(60);
 const MEMORY_LIMIT_MB: u64 = 4_096;
 const INPUT_BYTES: usize = 4_096;
 
-/// What fuzzing one target came to.
+/// The result of fuzzing one target.
 #[derive(Debug, Serialize)]
 struct Outcome {
     target: &'static str,
@@ -162,7 +161,7 @@ fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<Pat
         // With a target, the flags are not for build scripts.
         .args(["--target", host.trim(), "--message-format", "json"])
         .args(["--package", target.package, "--test", target.test])
-        // Who needs no QUIC stack does not wait for BoringSSL.
+        // A target that needs no QUIC stack does not wait for BoringSSL.
         .args(["--no-default-features", "--features", target.features])
         .env("CARGO_TARGET_DIR", folder)
         .env("RUSTFLAGS", flags)
@@ -181,7 +180,8 @@ fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<Pat
 struct Fuzzed<'a> {
     target: &'a Target,
     program: PathBuf,
-    /// Where it runs: libFuzzer's arguments are split at blanks, so folders are named from here.
+    /// Its working folder: libFuzzer's arguments are split at blanks, so folders are named from
+    /// here.
     work: PathBuf,
     /// The file of the inputs that are kept.
     kept: PathBuf,

@@ -1,11 +1,11 @@
-//! Whose fault a failure is, as far as the other cells tell.
+//! The party at fault for a failure, as far as the other cells tell.
 
 use crate::cell::Cell;
 use crate::endpoint::{Endpoint, Role};
 use crate::outcome::{Outcome, Verdict};
 use crate::programs::Programs;
 
-/// Whose fault a failed cell is, with the evidence.
+/// The party at fault for a failed cell, with the evidence.
 pub fn fault(
     cell: &Cell,
     outcome: &Outcome,

@@ -1,4 +1,4 @@
-//! What the path saw: the packets of a capture, as far as they can be read without keys.
+//! The packets of a capture, as far as they can be read without keys.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,11 +20,11 @@ const UNKNOWN_CONNECTION_ID_BYTES: usize = 0;
 /// A UDP datagram that arrived.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// When.
+    /// The time of its arrival.
     pub time: Duration,
-    /// Whether it came from the server.
+    /// True if it came from the server.
     pub is_from_server: bool,
-    /// The client's address: behind a NAT, that before it in packets from the server.
+    /// The client's address; in packets from the server, the one on the server's side of a NAT.
     pub client: SocketAddr,
     /// The payload in bytes.
     pub length_bytes: usize,
@@ -34,7 +34,7 @@ pub struct Datagram {
     pub first: First,
 }
 
-/// What the first packet of a datagram is.
+/// The first packet of a datagram.
 #[derive(Clone, Debug, PartialEq)]
 pub enum First {
     /// With a long header.
@@ -43,7 +43,7 @@ pub enum First {
         kind: quiche::Type,
         /// Its QUIC version.
         version: u32,
-        /// Who sent it.
+        /// The sender's connection ID.
         source: Vec<u8>,
         /// The token of an Initial packet or a Retry.
         token: Vec<u8>,
@@ -62,12 +62,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Reads a pcap file of IP packets. What is not UDP of port 443 is skipped, and so is what
-    /// comes after a record that is not whole.
+    /// Reads a pcap file of IP packets. Packets other than UDP of port 443 are skipped, and so is
+    /// everything after an incomplete record.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened or is no pcap file.
+    /// The file cannot be opened or is not a pcap file.
     pub fn read(path: &Path) -> Result<Self> {
         let place = || format!("capture {}", path.display());
         let file = File::open(path).with_context(place)?;
@@ -81,21 +81,21 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Those of one direction.
+    /// The datagrams of one direction.
     pub fn from(&self, is_server: bool) -> impl Iterator<Item = &Datagram> {
         self.datagrams
             .iter()
             .filter(move |datagram| datagram.is_from_server == is_server)
     }
 
-    /// How many packets of a type one direction has first in a datagram.
+    /// The number of one direction's datagrams that begin with a packet of this type.
     pub fn count(&self, is_server: bool, wanted: quiche::Type) -> usize {
         self.from(is_server)
             .filter(|datagram| matches!(datagram.first, First::Long { kind, .. } if kind == wanted))
             .count()
     }
 
-    /// How many handshakes the server took part in: it chooses a connection ID for each.
+    /// The number of the server's handshakes: it chooses a connection ID for each.
     pub fn handshakes(&self) -> usize {
         let sources: BTreeSet<&[u8]> = self
             .from(true)
@@ -130,8 +130,8 @@ impl Capture {
 }
 
 /// Copies a capture without the zeros that quiche puts behind the last packet of a datagram to make
-/// it large. tshark takes them for a packet with a short header, and at times for the next key phase:
-/// then it reads nothing more of that connection.
+/// it large. tshark takes them for a packet with a short header, and at times for the next key
+/// phase: then it reads nothing more of that connection.
 ///
 /// # Errors
 ///

@@ -19,20 +19,20 @@ use crate::process::{Process, Started};
 use crate::programs::Programs;
 use crate::traffic::TcpFlow;
 
-/// What a program says of a test case that it does not support.
+/// The exit status of a program for a test case that it does not support.
 const UNSUPPORTED: i32 = 127;
 
-/// How long a server may take until it listens.
+/// The time that a server may take until it listens.
 const STARTUP: Duration = Duration::from_secs(20);
 
 /// A cell of the matrix.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Answers.
+    /// The server.
     pub server: Endpoint,
-    /// Asks.
+    /// The client.
     pub client: Endpoint,
-    /// What.
+    /// The case.
     pub case: &'static Case,
     /// Which of its repetitions, from 0.
     pub repetition: usize,
@@ -53,12 +53,13 @@ impl Cell {
         .join(name)
     }
 
-    /// Runs it, unless all `is_over` first; what the programs logged and traced stays in `folder`.
+    /// Runs it, unless `is_over` becomes true first; logs and traces of the programs stay in
+    /// `folder`.
     ///
     /// # Errors
     ///
-    /// The cell cannot be run at all: the path or a file cannot be made, a program not be started.
-    /// Or it was interrupted; its programs have ended then.
+    /// The cell cannot be run: the path or a file cannot be made, or a program cannot be started.
+    /// Or the run was interrupted; then its programs have ended.
     pub fn run(
         &self,
         folder: &Path,
@@ -156,7 +157,7 @@ impl Cell {
         Ok(outcome)
     }
 
-    /// Holds what arrived against what should have.
+    /// Compares what arrived with what should have arrived.
     fn judge(&self, folder: &Path, fixture: &Fixture, seconds: f64) -> Result<Outcome> {
         let served = fixture.files(self.case);
         let received = folder.join("client").join("downloads");
@@ -190,7 +191,7 @@ impl Cell {
         })
     }
 
-    /// Why one end does not support the case, if its `peer.toml` says so.
+    /// The reason why one end does not support the case, if its `peer.toml` gives one.
     fn unsupported(&self, programs: &Programs) -> Option<String> {
         let ends = [(Role::Server, &self.server), (Role::Client, &self.client)].into_iter();
         ends.filter_map(|(role, end)| match end {
@@ -206,7 +207,7 @@ impl Cell {
         .next()
     }
 
-    /// That one end does not know the case.
+    /// A text that says that one end does not know the case.
     fn unknown(&self, role: Role) -> String {
         let end = match role {
             Role::Server => &self.server,
@@ -226,7 +227,7 @@ fn keys_of(folder: &Path) -> String {
         .collect()
 }
 
-/// How a file differs from what it should be, if it does.
+/// The difference of a file from the expected one, if there is one.
 fn differs(expected: &Path, received: &Path) -> Option<String> {
     let name = received.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().take(20).collect();

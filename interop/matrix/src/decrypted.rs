@@ -1,4 +1,4 @@
-//! What only keys show: questions to tshark about a capture.
+//! Questions to tshark about the encrypted part of a capture.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Who takes part: our programs with a controller each, and other people's implementations.
+//! The participants: our programs with a controller each, and other implementations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +38,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is one of ours.
+    /// True if it is one of ours.
     pub fn is_ours(&self) -> bool {
         matches!(self, Endpoint::Gallop(_))
     }
@@ -59,10 +59,10 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Where our own implementation is to be found.
+/// The URL of our own implementation.
 pub const OUR_URL: &str = "https://github.com/cloudflare/quiche";
 
-/// What `peer.toml` says of an implementation.
+/// The description of an implementation in its `peer.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -72,22 +72,22 @@ pub struct Peer {
     /// Its folder.
     #[serde(skip)]
     pub folder: PathBuf,
-    /// Where the project is.
+    /// The project's URL.
     pub url: String,
     /// The version that is run.
     pub version: String,
-    /// What it can be.
+    /// The roles that it can have.
     pub roles: Vec<Role>,
     /// Programs that building it needs.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Whether `--fast` runs it.
+    /// True if `--fast` runs it.
     #[serde(default)]
     pub fast: bool,
-    /// What it does not support and has no way to say, since it is told another case's name.
+    /// Cases that it does not support but cannot refuse, because it gets another case's name.
     #[serde(default)]
     pub unsupported: Vec<Unsupported>,
-    /// What is known of its failures.
+    /// Known causes of its failures.
     #[serde(default)]
     pub known: Vec<Known>,
 }
@@ -100,7 +100,7 @@ pub struct Unsupported {
     pub role: Role,
     /// The names of cases.
     pub cases: Vec<String>,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
@@ -112,14 +112,14 @@ pub struct Known {
     pub role: Role,
     /// The names of cases.
     pub cases: Vec<String>,
-    /// Whose fault it is.
+    /// The party at fault.
     pub fault: String,
     /// The cause.
     pub why: String,
 }
 
 impl Peer {
-    /// Why it does not support a case in this role, where only `peer.toml` says so.
+    /// The reason in `peer.toml` why it does not support a case in this role.
     pub fn unsupported(&self, role: Role, case: &str) -> Option<&str> {
         self.unsupported
             .iter()
@@ -127,7 +127,7 @@ impl Peer {
             .map(|one| one.why.as_str())
     }
 
-    /// What is known of a case with the peer in this role.
+    /// The known cause of a case's failure with the peer in this role.
     pub fn known(&self, role: Role, case: &str) -> Option<&Known> {
         self.known
             .iter()

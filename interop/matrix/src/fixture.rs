@@ -1,4 +1,4 @@
-//! What all cells of a run share: files to serve, certificates.
+//! Files to serve and certificates, which all cells of a run share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use rand::{Rng, SeedableRng};
 
 use crate::case::{Case, Check};
 
-/// So long are the names of files of the case zerortt, so that the requests matter.
+/// The length of file names in the case zerortt, which makes requests large enough to matter.
 const LONG_NAME_LETTERS: usize = 250;
 
-/// How often the long chain has the server's certificate. Nobody looks at more than the first.
+/// The copies of the server's certificate in the long chain. Clients look only at the first.
 const CHAIN_LENGTH: usize = 12;
 
 /// Files and certificates in a folder.
@@ -23,7 +23,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Makes them in `folder`; what is there from before is replaced.
+    /// Makes them in `folder`, in place of those of an earlier run.
     ///
     /// # Errors
     ///

@@ -19,13 +19,13 @@ use crate::programs::Programs;
 /// The file that says how a cell ended.
 const OUTCOME: &str = "outcome.json";
 
-/// For how long a measurement is made again for a path that is not late.
+/// The time for which a measurement is repeated until its path is not late.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs all cells, `lanes` at a time, each in a folder of its own below `out`. A cell that fails
-/// is run once more, since lanes share cores and some cases lose packets by chance; the reason of one
-/// that succeeds then says so. A measurement whose path was late, since other work had the cores, is
-/// made again for two minutes at most.
+/// Runs all cells, `lanes` at a time, each in its own folder below `out`. A cell that fails is run
+/// once more, because lanes share cores and some cases lose packets by chance; if it then succeeds,
+/// its reason says so. A measurement whose path was late because other work had the cores is
+/// repeated for two minutes at most.
 ///
 /// With `resume` a cell that has an outcome below `out` is not run again.
 ///
@@ -118,7 +118,7 @@ fn run_one(
     let folder = out.join(cell.folder());
     let place = || format!("{} of {} by {}", cell.case.name, cell.server, cell.client);
     fs::create_dir_all(&folder).with_context(place)?;
-    // One of an earlier run is not for this one.
+    // An outcome of an earlier run is not for this one.
     match fs::remove_file(folder.join(OUTCOME)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(place);

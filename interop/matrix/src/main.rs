@@ -19,11 +19,11 @@ use gallop_matrix::programs::Programs;
 use gallop_matrix::result::Matrix;
 use gallop_matrix::{lanes, page};
 
-/// Run other people's QUIC implementations against ours
+/// Run other QUIC implementations against ours
 ///
 /// Server by client by congestion controller by test case of the QUIC interop runner, over an
 /// emulated path (15 ms, 10 Mbit/s, a buffer of 25 packets). Foreign implementations are built
-/// first, from the package registries; one that cannot be built is left out, which is said loudly.
+/// first, from the package registries; one that cannot be built is left out and named at the end.
 ///
 /// matrix.html shows the result, interop.json has it in the interop runner's format; each cell's
 /// logs, traces (qlog) and TLS keys are in cells/SERVER_CLIENT/CASE.
@@ -40,7 +40,7 @@ Examples:
   cargo xtask interop --fast --json interop.json
   cargo xtask interop --resume
 
-Exit status: 0 if no cell failed; 1 if one did, whose fault ever, or the matrix could not be run; \
+Exit status: 0 if no cell failed; 1 if one did, whoever is to blame, or the matrix could not be run; \
 2 for a wrong flag; 3 if the system does not permit network namespaces."
 )]
 struct Arguments {
@@ -64,28 +64,28 @@ struct Arguments {
     /// A few implementations, cases and controllers, for a first look
     #[arg(long)]
     fast: bool,
-    /// How often measurements are made [default: 5, as the interop runner does]
+    /// Repetitions of measurements [default: 5, as in the interop runner]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
     /// Cells at a time
     #[arg(long, default_value = "4", value_name = "N")]
     lanes: NonZeroUsize,
-    /// Take over the outcomes that an interrupted run left in --out, and run the other cells
+    /// Keep the outcomes that an interrupted run left in --out, and run the other cells
     #[arg(long)]
     resume: bool,
-    /// Name implementations, cases and the number of cells, and run nothing
+    /// List implementations, cases and the number of cells, and run nothing
     #[arg(long)]
     list: bool,
     /// Also write the result to this file, in the interop runner's format
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where to write results and logs [default: target/interop, with --fast target/interop-fast]
+    /// Folder for results and logs [default: target/interop, with --fast target/interop-fast]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The checkout
     #[arg(long, default_value = ".", hide = true)]
     root: PathBuf,
-    /// Where things are built
+    /// Folder for builds
     #[arg(long, default_value = "target", hide = true)]
     target: PathBuf,
 }
@@ -135,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         gallop_files::check(json).with_context(|| format!("--json {}", json.display()))?;
     }
     if let Err(error) = gallop_path::Path::start(&gallop_path::Settings::default()) {
-        eprintln!("NO CELL IS RUN: there is no path. {error}");
+        eprintln!("NO CELL IS RUN: a path cannot be made. {error}");
         return Ok(ExitCode::from(NOT_PERMITTED));
     }
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -204,7 +204,7 @@ fn chosen_peers<'a>(
         known.get(name).with_context(|| {
             let names: Vec<&str> = known.keys().map(String::as_str).collect();
             format!(
-                "--peers: there is no peer `{name}`: there are {}",
+                "--peers: unknown peer `{name}`; the peers are {}",
                 names.join(", ")
             )
         })
@@ -221,7 +221,7 @@ fn chosen_cases(arguments: &Arguments) -> Result<Vec<&'static Case>> {
         Case::named(name).with_context(|| {
             let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
             format!(
-                "--cases: there is no case `{name}`: there are {}",
+                "--cases: unknown case `{name}`; the cases are {}",
                 names.join(", ")
             )
         })

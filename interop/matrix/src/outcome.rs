@@ -1,51 +1,51 @@
-//! How a cell ended.
+//! The outcomes of cells.
 
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Role;
 
-/// How late a measurement's path may be in the mean: a tenth of the time that a packet takes at the
-/// runner's 10 Mbit/s. More is jitter that was not asked for.
+/// The mean lateness that a measurement's path may have: a tenth of the time that a packet takes at
+/// the runner's 10 Mbit/s. More would be jitter that the case does not ask for.
 const LATE_S: f64 = 100e-6;
 
-/// How a cell ended.
+/// The verdict on a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should.
+    /// All checks passed.
     Succeeded,
-    /// Not as it should.
+    /// A check failed.
     Failed,
-    /// One of the two does not know the case.
+    /// One of the two ends does not know the case.
     Unsupported,
 }
 
-/// How a cell ended, and why.
+/// The outcome of a cell, and its reason.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outcome {
-    /// How.
+    /// The verdict.
     pub result: Verdict,
-    /// Why, if it did not succeed; who does not know the case, if it is unsupported.
+    /// The reason, unless it succeeded; for an unsupported case, the end that does not know it.
     #[serde(default)]
     pub reason: String,
-    /// Who ended it, if one end did by crashing or by not starting: evidence of whose fault it is.
+    /// The end that crashed or did not start, if one did: evidence of the fault.
     #[serde(default)]
     pub suspect: Option<Role>,
-    /// How long the client took, in seconds.
+    /// The time that the client took, in seconds.
     pub seconds: f64,
-    /// What was measured, in kbit/s.
+    /// The measured rate in kbit/s.
     #[serde(default)]
     pub kbps: Option<f64>,
-    /// What the TCP flow beside it got, in kbit/s.
+    /// The rate of the TCP flow beside it, in kbit/s.
     #[serde(default)]
     pub tcp_kbps: Option<f64>,
-    /// How much later than due packets left the path, in the mean, in seconds.
+    /// The mean lateness of packets that left the path, in seconds.
     #[serde(default)]
     pub lateness_s: Option<f64>,
 }
 
 impl Outcome {
-    /// Whether the path was too late to measure anything over it: other work had the cores.
+    /// True if the path was too late for a measurement, because other work had the cores.
     pub fn is_late(&self) -> bool {
         self.lateness_s.is_some_and(|late_s| late_s > LATE_S)
     }

@@ -9,7 +9,7 @@ use crate::result::{Matrix, Measurement, TestResult};
 
 const STYLE: &str = include_str!("page.css");
 
-/// What our names begin with.
+/// The beginning of our names.
 const OURS: &str = "gallop:";
 
 /// A row of the page: a peer and one of our controllers.

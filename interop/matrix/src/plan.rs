@@ -1,4 +1,4 @@
-//! Which cells a run has.
+//! The cells of a run.
 
 use crate::case::{Case, Check};
 use crate::cell::Cell;
@@ -7,27 +7,27 @@ use crate::endpoint::{Endpoint, Peer, Role};
 /// The controller of our client in cases that take long.
 pub const DEFAULT_CONTROLLER: &str = "gallop-vegas";
 
-/// What is asked for.
+/// The selection of a run.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// Who takes part beside us.
+    /// The peers.
     pub peers: Vec<&'a Peer>,
-    /// What.
+    /// The cases.
     pub cases: Vec<&'static Case>,
     /// Our controllers.
     pub controllers: Vec<String>,
     /// Our roles; in both we also meet ourselves.
     pub roles: Vec<Role>,
-    /// How often measurements are made, if not as often as the runner does.
+    /// The repetitions of measurements, if they differ from the runner's.
     pub repetitions: Option<usize>,
 }
 
 impl Plan<'_> {
-    /// All cells, those that take longest first. Measurements are repeated by turns, so that what
-    /// else the machine does meets all controllers alike.
+    /// All cells, with those that take longest first. Repetitions of measurements alternate, so
+    /// that other work on the machine affects all controllers alike.
     ///
-    /// As the server we run each case with each controller. As the client our controller is at work
-    /// in uploads alone: cases that take long are run with one.
+    /// As the server we run each case with each controller. As the client our controller matters
+    /// only in uploads, so cases that take long are run with one.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for case in &self.cases {
@@ -57,7 +57,7 @@ impl Plan<'_> {
         cells
     }
 
-    /// The one of our client in cases that take long.
+    /// The controller of our client in cases that take long.
     fn default_controller(&self) -> &str {
         let has_default = self
             .controllers

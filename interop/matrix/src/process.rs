@@ -12,27 +12,27 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// How long a server has after SIGTERM, as in the runner.
+/// The time that a server has after SIGTERM, as in the runner.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often the end of a program is looked for.
+/// The interval at which a program is polled for its end.
 const POLL: Duration = Duration::from_millis(10);
 
 /// UDP port 443 in /proc/net/udp.
 const LISTENING: &str = ":01BB";
 
-/// How a server started.
+/// The result of a server's start.
 pub(crate) enum Started {
     Listening,
     Ended(ExitStatus),
     Silent,
 }
 
-/// One end, running; it ends with this value, and so does what it started.
+/// The running program of one end. When this value is dropped, the program and its children end.
 pub(crate) struct Process<'a> {
     child: Child,
     log: PathBuf,
-    /// Whether nobody waits for it any more.
+    /// True if the whole run is interrupted.
     is_over: &'a AtomicBool,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Asks it to end, and then makes it.
+    /// Asks it to end, and then kills it.
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.signal(Signal::SIGTERM);
         self.wait(GRACE)?;
@@ -115,7 +115,7 @@ impl<'a> Process<'a> {
         let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), signal);
     }
 
-    /// The last that it said.
+    /// The last line of its output.
     pub(crate) fn said(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

@@ -11,16 +11,16 @@ use anyhow::{Context, Result, ensure};
 use crate::case::Case;
 use crate::endpoint::{Endpoint, Peer, Role};
 
-/// Where programs are.
+/// The places of programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `interop/` of the checkout.
     pub interop: PathBuf,
     /// The folder of gallop-server and gallop-client.
     pub ours: PathBuf,
-    /// Where peers are built, a folder each.
+    /// The folder in which peers are built, a folder each.
     pub built: PathBuf,
-    /// What is known of them.
+    /// The peers' `peer.toml`.
     pub peers: BTreeMap<String, Peer>,
 }
 
@@ -70,7 +70,7 @@ impl Programs {
         command
     }
 
-    /// Builds a peer, if that was not done before.
+    /// Builds a peer, unless that was done before.
     ///
     /// # Errors
     ///

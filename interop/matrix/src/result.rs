@@ -14,9 +14,9 @@ use crate::programs::Programs;
 /// The file. Fields named in the comment as ours are not the runner's.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Matrix {
-    /// When the run began, in seconds since 1970.
+    /// The start of the run, in seconds since 1970.
     pub start_time: f64,
-    /// When it ended.
+    /// Its end.
     pub end_time: f64,
     /// The folder of logs.
     pub log_dir: String,
@@ -24,7 +24,7 @@ pub struct Matrix {
     pub servers: Vec<String>,
     /// Names of clients.
     pub clients: Vec<String>,
-    /// Where the projects are.
+    /// The projects' URLs.
     pub urls: BTreeMap<String, String>,
     /// Ours: the versions that were run.
     pub versions: BTreeMap<String, String>,
@@ -44,48 +44,48 @@ pub struct Matrix {
 pub struct Test {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// The property that it shows.
     pub desc: String,
 }
 
-/// How a test ended.
+/// The result of a test.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct TestResult {
     /// The abbreviation of the test.
     pub abbr: String,
     /// Its name.
     pub name: String,
-    /// How it ended.
+    /// The verdict.
     pub result: Verdict,
-    /// Ours: why it did not succeed.
+    /// Ours: the reason why it did not succeed.
     #[serde(default)]
     pub reason: String,
-    /// Ours: whose fault a failure is.
+    /// Ours: the party at fault for a failure.
     #[serde(default)]
     pub fault: String,
     /// Ours: the folder of logs, below `log_dir`.
     #[serde(default)]
     pub logs: String,
-    /// Ours: how long it took.
+    /// Ours: the time that it took.
     #[serde(default)]
     pub seconds: f64,
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
     /// The abbreviation of the measurement.
     pub abbr: String,
     /// Its name.
     pub name: String,
-    /// How it ended.
+    /// The verdict.
     pub result: Verdict,
     /// The mean of its repetitions and their standard deviation, as in "9534 (± 25) kbps".
     pub details: String,
-    /// Ours: why it did not succeed.
+    /// Ours: the reason why it did not succeed.
     #[serde(default)]
     pub reason: String,
-    /// Ours: whose fault a failure is.
+    /// Ours: the party at fault for a failure.
     #[serde(default)]
     pub fault: String,
     /// Ours: the mean in kbit/s.
@@ -189,7 +189,7 @@ impl Matrix {
         )
     }
 
-    /// How many tests and measurements ended so.
+    /// The number of tests and measurements with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let tests = self.results.iter().flatten().map(|test| test.result);
         let measured = self.measurements.iter().flatten().map(|one| one.result);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use gallop_path::{Path, SERVER_IPV4};
 use socket2::{Domain, Socket, Type};
 
-/// Where the server of the flow is.
+/// The port of the flow's server.
 const PORT: u16 = 5201;
 
 /// Bytes of a read or write.
@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// A flow that sends nothing for so long is over.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// A TCP flow with CUBIC from server to client, as long as this is there.
+/// A TCP flow with CUBIC from server to client, as long as this value lives.
 #[derive(Debug)]
 pub struct TcpFlow {
     receiving: TcpStream,

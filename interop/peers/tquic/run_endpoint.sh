@@ -2,7 +2,7 @@
 # Maps the contract to the flags of tquic_server and tquic_client.
 set -euo pipefail
 
-# When 30 % of the packets are lost, a handshake can take longer than the usual 10 s, and probes back
+# If 30 % of the packets are lost, a handshake can take longer than the usual 10 s, and probes back
 # off for longer than the usual 30 s.
 flags=(--handshake-timeout 120000 --idle-timeout 120000 --keylog-file "$SSLKEYLOGFILE"
     --qlog-dir "$QLOGDIR")

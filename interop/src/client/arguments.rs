@@ -12,7 +12,7 @@ use crate::trace;
 
 /// Fetch files from, or upload files to, an HTTP/3 server
 ///
-/// Without --output and --dir what is received is counted and dropped.
+/// Without --output and --dir, received bytes are counted and dropped.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(
     name = "gallop-client",
@@ -26,7 +26,7 @@ use crate::trace;
         cannot be read or written; 7 after SIGTERM or SIGINT."
 )]
 pub struct Arguments {
-    /// What to fetch: https://HOST/PATH, or https://HOST:PORT/PATH
+    /// URLs to fetch: https://HOST/PATH, or https://HOST:PORT/PATH
     #[arg(required = true, value_parser = url, value_name = "URL")]
     pub urls: Vec<Url>,
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     pub upload: Option<PathBuf>,
 
-    /// How it is sent
+    /// Method of the upload
     #[arg(long, value_enum, default_value_t, requires = "upload")]
     pub method: Method,
 
@@ -62,7 +62,7 @@ pub struct Arguments {
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000), value_name = "COUNT")]
     pub connections: u64,
 
-    /// Do it all so many times
+    /// Repeat all transfers so many times
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), value_name = "COUNT")]
     pub repeat: u64,
 
@@ -70,11 +70,11 @@ pub struct Arguments {
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
     pub cc: CongestionControl,
 
-    /// How release times of packets are kept
+    /// Method of keeping packets' release times
     #[arg(long, value_enum, default_value_t)]
     pub pacing: Pacing,
 
-    /// Send every packet by a system call of its own, for networks that do not take joined ones
+    /// Send every packet with its own system call, for networks that do not take joined packets
     /// (GSO)
     #[arg(long)]
     pub no_gso: bool,
@@ -83,7 +83,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "upload")]
     pub hq: bool,
 
-    /// Certificates that are trusted (PEM) instead of the system's
+    /// Trust these certificates (PEM) instead of the system's
     #[arg(long, conflicts_with = "insecure", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
@@ -91,7 +91,7 @@ pub struct Arguments {
     #[arg(short = 'k', long)]
     pub insecure: bool,
 
-    /// Resume the TLS session in this file, and keep the next one there
+    /// Resume the TLS session in this file, and save the next one there
     #[arg(long, value_name = "FILE")]
     pub session: Option<PathBuf>,
 
@@ -107,14 +107,14 @@ pub struct Arguments {
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub connect_timeout: Span,
 
-    /// Close a connection after so long a silence
+    /// Close a connection after this time without packets
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub idle_timeout: Span,
 
     #[command(flatten)]
     pub(crate) assumed: arguments::Assumed,
 
-    /// Write what was measured as JSON to standard output
+    /// Write the results as JSON to standard output
     #[arg(long)]
     pub json: bool,
 
@@ -122,7 +122,7 @@ pub struct Arguments {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Which traces are written.
+    /// The traces to write.
     #[command(flatten)]
     pub traces: trace::Flags,
 
@@ -135,7 +135,7 @@ pub struct Arguments {
     pub log: arguments::Log,
 }
 
-/// How uploads are sent.
+/// The method of uploads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
     /// PUT
@@ -148,7 +148,7 @@ pub enum Method {
 fn url(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error| format!("{error}"))?;
     if url.scheme() != "https" || url.host().is_none() {
-        return Err("https://HOST[:PORT]/PATH is needed".to_owned());
+        return Err("expected https://HOST[:PORT]/PATH".to_owned());
     }
     Ok(url)
 }
@@ -156,11 +156,11 @@ fn url(text: &str) -> Result<Url, String> {
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once(':')
-        .ok_or_else(|| "NAME: VALUE is needed".to_owned())?;
+        .ok_or_else(|| "expected NAME: VALUE".to_owned())?;
     let name = name.trim().to_ascii_lowercase();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("{name:?} is no name of a header field"));
+        return Err(format!("{name:?} is not a valid name of a header field"));
     }
     Ok((name, value.trim().to_owned()))
 }

@@ -46,12 +46,12 @@ impl Exchange {
         }
     }
 
-    /// How many transfers are in progress.
+    /// The number of transfers in progress.
     pub(super) fn active(&self) -> usize {
         self.transfers.len()
     }
 
-    /// What is done since the last call.
+    /// Transfers that have ended since the last call.
     pub(super) fn take_finished(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.finished)
     }
@@ -112,7 +112,7 @@ impl Exchange {
         }
     }
 
-    /// Reads what has come.
+    /// Reads received data.
     pub(super) fn read(&mut self, connection: &mut Connection) {
         match self.protocol {
             Protocol::Http3(_) => self.read_http3(connection),
@@ -235,7 +235,7 @@ impl Exchange {
         }
     }
 
-    /// Sends as much of the requests as the connection takes; says whether that was anything.
+    /// Sends as much of the requests as the connection takes; true if that was anything.
     pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
         let mut any = false;
         for stream in connection.writable() {
@@ -282,7 +282,7 @@ impl Exchange {
         any
     }
 
-    /// The connection is gone: what is in progress has failed.
+    /// Fails all transfers in progress: the connection is gone.
     pub(super) fn fail(&mut self, error: &str) {
         for (_, transfer) in std::mem::take(&mut self.transfers) {
             self.finished

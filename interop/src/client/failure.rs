@@ -1,8 +1,8 @@
-//! Why the client ends without success.
+//! Reasons why the client ends without success.
 
 use gallop_network::units::Span;
 
-/// Why the client cannot do all that was asked for.
+/// A reason why the client cannot complete its task.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// Some transfers failed; the report says why.
@@ -11,16 +11,16 @@ pub enum Failure {
     /// A server cannot be reached, or ended the connection.
     #[error("{0}")]
     Connect(String),
-    /// The time is over.
+    /// The time limit has passed.
     #[error("not done after {0}")]
     Timeout(Span),
-    /// A server is not whom it should be.
+    /// A server's certificate is not trusted or not for it.
     #[error("{0}")]
     Certificate(String),
-    /// A local file.
+    /// A local file cannot be read or written.
     #[error("{0}")]
     Local(String),
-    /// A signal.
+    /// A signal ended the client.
     #[error("interrupted")]
     Interrupted,
 }

@@ -17,7 +17,7 @@ use crate::socket::{ReceiveBuffers, Socket};
 use crate::trace::KeyLog;
 use crate::transport::{self, H3};
 
-/// How often a turn fills the connection anew before others get theirs.
+/// The number of times that one turn refills a connection before others get theirs.
 const FILLS_PER_TURN: usize = 16;
 
 /// A connection to a server.
@@ -37,7 +37,7 @@ pub(super) struct Link {
     turn: Turn,
 }
 
-/// What is told of a connection at its end.
+/// The report about a connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The server's address.
@@ -46,7 +46,7 @@ pub struct Summary {
     pub congestion_control: String,
     /// From the first packet to the end of the handshake.
     pub handshake_s: Option<f64>,
-    /// Whether a session was resumed.
+    /// True if a session was resumed.
     pub resumed: bool,
     /// Smoothed RTT.
     pub rtt_s: f64,
@@ -141,7 +141,7 @@ impl Link {
         })
     }
 
-    /// Reads what has come.
+    /// Reads received datagrams.
     pub(super) fn receive(&mut self, buffers: &mut ReceiveBuffers) {
         let connection = &mut self.connection;
         let received = self.socket[0].receive(buffers, |datagram, info| {
@@ -158,8 +158,8 @@ impl Link {
         self.issue_connection_ids();
     }
 
-    /// Keeps the server in connection ids: some want a new one for a new path, also for the one
-    /// that a NAT makes (RFC 9000 §9.5), and stay at the old path without.
+    /// Keeps the server supplied with connection IDs: some servers need a new one for a new path,
+    /// even for one that a NAT makes (RFC 9000 §9.5), and otherwise stay on the old path.
     fn issue_connection_ids(&mut self) {
         if !self.connection.is_established() {
             return;
@@ -170,7 +170,7 @@ impl Link {
         while self.connection.retired_scid_next().is_some() {}
     }
 
-    /// Begins an exchange once the connection can carry requests; says whether it did.
+    /// Begins an exchange once the connection can carry requests; true if it did.
     pub(super) fn begin(&mut self, settings: &Settings, now: Instant) -> bool {
         let is_established = self.connection.is_established();
         if is_established && self.established.is_none() {
@@ -199,7 +199,7 @@ impl Link {
         self.exchange.is_some()
     }
 
-    /// BoringSSL has checked names; addresses it has not.
+    /// Checks the certificate's address; BoringSSL checks only names.
     fn check_name(&self, settings: &Settings) -> Result<(), Failure> {
         let ip = match self.host {
             Host::Domain(_) => return Ok(()),
@@ -223,7 +223,7 @@ impl Link {
         }
     }
 
-    /// Sends what can be sent.
+    /// Sends all packets that may leave.
     pub(super) fn send(&mut self, scratch: &mut [u8]) {
         for _ in 0..FILLS_PER_TURN {
             self.turn = match self
@@ -248,13 +248,13 @@ impl Link {
         self.turn = Turn::More;
     }
 
-    /// Gives up.
+    /// Closes the connection for this reason.
     pub(super) fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
         let _ = self.connection.close(false, 0x1, b"");
     }
 
-    /// When it wakes next.
+    /// The time at which it wakes next.
     pub(super) fn wake(&self) -> Option<Instant> {
         let release = match self.turn {
             Turn::Until(time) => Some(time),
@@ -268,7 +268,7 @@ impl Link {
             .min()
     }
 
-    /// Whether no more requests can be sent.
+    /// True if no more requests can be sent.
     pub(super) fn is_closing(&self) -> bool {
         self.connection.is_closed()
             || self.connection.is_draining()
@@ -279,12 +279,12 @@ impl Link {
         self.established.is_some()
     }
 
-    /// How long the handshake has been going on.
+    /// The time since the handshake began.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.begun)
     }
 
-    /// When the handshake has to be complete.
+    /// The time by which the handshake has to be complete.
     pub(super) fn handshake_deadline(&self, timeout: Duration) -> Option<Instant> {
         match self.established {
             Some(_) => None,
@@ -292,7 +292,7 @@ impl Link {
         }
     }
 
-    /// Why it ended.
+    /// The reason why it ended.
     pub(super) fn failure(&self) -> Failure {
         if let Some(failure) = &self.failure {
             return failure.clone();

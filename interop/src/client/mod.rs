@@ -37,7 +37,7 @@ const SCRATCH_BYTES: usize = 64 << 10;
 /// Reads from one socket before others get their turn.
 const READS_PER_TURN: usize = 16;
 
-/// Does what the flags say; the report is complete also after a failure.
+/// Runs the client with these flags; the report is complete even after a failure.
 pub fn run(arguments: &Arguments) -> (Report, Result<(), Failure>) {
     let mut report = Report::default();
     let result = Client::new(arguments).and_then(|mut client| {
@@ -219,7 +219,7 @@ impl Client {
         self.progress.set_position(moved);
     }
 
-    /// Ends connections in order, and reports what is left undone.
+    /// Closes connections, and reports unfinished transfers.
     fn finish(&mut self, report: &mut Report) {
         self.progress.finish_and_clear();
         for link in &mut self.links {

@@ -11,7 +11,7 @@ use crate::client::arguments::{Arguments, Method};
 use crate::client::failure::Failure;
 use crate::client::transfer::{Job, Target};
 
-/// A server, and what is wanted of it.
+/// A server, and the transfers with it.
 pub(super) struct Origin {
     pub(super) host: Host<String>,
     port: u16,
@@ -23,7 +23,7 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// The name has none.
+    /// The name has no address.
     pub(super) fn resolve(&self) -> Result<SocketAddr, Failure> {
         let port = self.port;
         let name = match &self.host {
@@ -46,7 +46,7 @@ impl Origin {
     }
 }
 
-/// What the flags ask for, checked as far as that is possible without a server.
+/// The transfers that the flags ask for, checked as far as possible without a server.
 fn jobs(arguments: &Arguments) -> Result<Vec<Job>, Failure> {
     if arguments.output.is_some() && arguments.urls.len() > 1 {
         return Err(Failure::Local(

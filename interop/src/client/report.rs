@@ -1,4 +1,4 @@
-//! What the client tells at its end.
+//! The client's report.
 
 use std::fmt;
 
@@ -20,11 +20,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all went well.
+    /// Success, or the failure of the transfers.
     ///
     /// # Errors
     ///
-    /// [`Failure::Local`] for the first local file to blame, else [`Failure::Transfers`].
+    /// [`Failure::Local`] for the first failure of a local file, else [`Failure::Transfers`].
     pub fn result(&self) -> Result<(), Failure> {
         let failed: Vec<_> = self
             .transfers

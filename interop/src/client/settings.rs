@@ -13,7 +13,7 @@ use crate::outbox::Pacing;
 use crate::trace::{KeyLog, Traces};
 use crate::transport::{self, H3, HQ};
 
-/// What all connections share.
+/// Settings that all connections share.
 pub(super) struct Settings {
     pub(super) protocol: &'static [u8],
     pub(super) congestion_control: CongestionControl,

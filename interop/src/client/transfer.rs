@@ -11,22 +11,22 @@ use url::Url;
 
 use crate::body::Body;
 
-/// What is to be done for one URL.
+/// The task for one URL.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Where.
+    /// The URL.
     pub url: Url,
-    /// Where the response's body goes.
+    /// The destination of the response's body.
     pub target: Target,
     /// The request's method.
     pub method: &'static str,
     /// Header fields besides the usual ones.
     pub fields: Vec<(String, String)>,
-    /// What is sent, if anything.
+    /// The file to send, if any.
     pub upload: Option<PathBuf>,
 }
 
-/// Where a response's body goes.
+/// The destination of a response's body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// Nowhere.
@@ -47,8 +47,8 @@ enum Sink {
 /// A transfer in progress.
 pub(super) struct Transfer {
     pub(super) job: Job,
-    /// What is sent.
-    /// What is still to be sent: the upload, or the end of a raw request.
+    /// The size of the upload.
+    /// The bytes that are still to be sent: the upload, or the end of a raw request.
     pub(super) body: Body,
     pub(super) status: Option<u16>,
     sink: Sink,
@@ -58,10 +58,10 @@ pub(super) struct Transfer {
     upload_bytes: u64,
 }
 
-/// What became of a transfer.
+/// The result of a transfer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Where.
+    /// The URL.
     pub url: String,
     /// The status of the response; none with hq-interop.
     pub status: Option<u16>,
@@ -73,9 +73,9 @@ pub struct Outcome {
     pub first_byte_s: Option<f64>,
     /// From the request to the response's end.
     pub duration_s: f64,
-    /// Why it failed, if it did.
+    /// The reason why it failed, if it did.
     pub error: Option<String>,
-    /// Whether a local file is to blame.
+    /// True if a local file is the cause.
     #[serde(skip)]
     pub is_local: bool,
 }
@@ -147,7 +147,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the response is one of success, as far as is known.
+    /// True unless the response's status is known to be an error.
     fn is_success(&self) -> bool {
         self.status
             .is_none_or(|status| (200..400).contains(&status))
@@ -177,7 +177,7 @@ impl Transfer {
             url: self.job.url.to_string(),
             status: self.status,
             received_bytes: self.received_bytes,
-            // What is left may be of a raw request, which is no upload.
+            // The rest may be of a raw request, which is not an upload.
             uploaded_bytes: self.upload_bytes.saturating_sub(self.body.left_bytes()),
             first_byte_s: self.first_byte.map(since),
             duration_s: since(Instant::now()),

@@ -19,17 +19,17 @@ const MIN_INITIAL_BYTES: usize = 1_200;
 /// A client's first destination connection id is at least this long (RFC 9000 §7.2).
 const MIN_INITIAL_ID_BYTES: usize = 8;
 
-/// How connections are accepted.
+/// The settings for new connections.
 pub(super) struct Acceptance {
     pub(super) config: Config,
     pub(super) chooser: Arc<Chooser>,
     pub(super) pacing: Pacing,
     pub(super) tokens: Tokens,
-    /// Whether every client proves its address, or those alone that come when it is getting full.
+    /// If true every client proves its address, otherwise only while half of the room is taken.
     pub(super) always_retry: bool,
     pub(super) max_connections: usize,
     pub(super) handshake_timeout: Duration,
-    /// Whether the server is ending, and accepts no more.
+    /// True if the server is ending and accepts no more.
     pub(super) is_leaving: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Answer {
     None,
     /// It is ignored, since all room is taken.
     Full,
-    /// This datagram, to where it came from.
+    /// This datagram goes back to the sender.
     Reply(Vec<u8>),
     /// A new connection, which is to read it.
     Session(Box<Accepted>),
@@ -53,7 +53,7 @@ pub(super) struct Accepted {
 }
 
 impl Acceptance {
-    /// Decides about a datagram, with so many connections open.
+    /// Decides about a datagram while `open` connections are open.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl Acceptance {
         let token = header.token.as_deref().unwrap_or_default();
         let mut id = transport::connection_id()?;
         let mut original = None;
-        // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): who begins
-        // connections under other people's addresses cannot take it.
+        // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): an attacker
+        // who forges addresses cannot take it.
         let is_filling = 2 * open >= self.max_connections;
         if self.always_retry || is_filling {
             let now = SystemTime::now();

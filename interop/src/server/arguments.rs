@@ -41,11 +41,11 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub cc_rules: Option<PathBuf>,
 
-    /// How release times of packets are kept
+    /// Method of keeping packets' release times
     #[arg(long, value_enum, default_value_t)]
     pub pacing: Pacing,
 
-    /// Send every packet by a system call of its own, for networks that do not take joined ones
+    /// Send every packet with its own system call, for networks that do not take joined packets
     /// (GSO)
     #[arg(long)]
     pub no_gso: bool,
@@ -58,12 +58,12 @@ pub struct Arguments {
     #[arg(long, requires = "cert", value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// Where a certificate is kept that is made for want of one [default: gallop/ in the user's
+    /// Folder for the certificate that is made if none is given [default: gallop/ in the user's
     /// data folder]
     #[arg(long, conflicts_with = "cert", value_name = "FOLDER")]
     pub cert_dir: Option<PathBuf>,
 
-    /// Folder for uploads (POST, PUT); without, they are counted and dropped
+    /// Folder for uploads (POST, PUT); without it, their bytes are counted and dropped
     #[arg(long, value_name = "FOLDER")]
     pub upload_dir: Option<PathBuf>,
 
@@ -71,7 +71,7 @@ pub struct Arguments {
     #[arg(long, default_value = "1gb", value_parser = arguments::bytes, value_name = "SIZE")]
     pub upload_limit: u64,
 
-    /// Which traces are written.
+    /// The traces to write.
     #[command(flatten)]
     pub traces: trace::Flags,
 
@@ -83,12 +83,12 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
 
-    /// Connections that are open at most; more are not answered, and from half of it on clients have
+    /// Limit of open connections; more are not answered, and from half of the limit on clients have
     /// to prove their address first (Retry)
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub max_connections: usize,
 
-    /// Close a connection after so long a silence
+    /// Close a connection after this time without packets
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub idle_timeout: Span,
 
@@ -103,7 +103,7 @@ pub struct Arguments {
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub shutdown_timeout: Span,
 
-    /// Have all clients prove their address first (Retry)
+    /// Make all clients prove their address first (Retry)
     #[arg(long)]
     pub retry: bool,
 

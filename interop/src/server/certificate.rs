@@ -32,24 +32,24 @@ pub enum CertificateError {
     /// A file cannot be read or written.
     #[error("{what} {path}: {error}")]
     File {
-        /// What the file is for.
+        /// The purpose of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A file has something else in it.
+    /// A file is not in PEM format.
     #[error("{what} {path}: not in PEM format, or damaged ({error})")]
     Format {
-        /// What the file is for.
+        /// The purpose of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// BoringSSL's view.
+        /// BoringSSL's errors.
         error: ErrorStack,
     },
-    /// The two do not belong together.
+    /// Certificate and key do not belong together.
     #[error("key {key} does not belong to certificate {chain}")]
     Mismatch {
         /// The certificate.
@@ -67,11 +67,11 @@ pub enum CertificateError {
     NoHome,
 }
 
-/// For how long a made certificate is good, and before which rest of it a new one is made.
+/// The validity of a made certificate, and the rest of it at which a new one is made.
 const VALID_DAYS: u32 = 90;
 const RENEW_DAYS: u32 = 7;
 
-/// Whom a made certificate is for.
+/// The names that a made certificate is for.
 const NAME: &str = "localhost";
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 

@@ -1,8 +1,8 @@
-//! Responses that are written, but may not have arrived yet.
+//! Responses that are written but may not have arrived yet.
 
 use quiche::Connection;
 
-/// How many streams are remembered before those that have ended are looked for. A client has far
+/// The number of remembered streams at which those that have ended are removed. A client has far
 /// fewer open.
 const TIDY_AT: usize = 4_096;
 
@@ -21,7 +21,7 @@ impl Delivery {
         }
     }
 
-    /// Whether clients have acknowledged all of it.
+    /// True if the client has acknowledged all of it.
     pub(super) fn is_complete(&mut self, connection: &mut Connection) -> bool {
         self.tidy(connection);
         self.streams.is_empty()

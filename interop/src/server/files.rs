@@ -1,4 +1,4 @@
-//! The files that are served: those below one folder, wherever links and dots may point.
+//! The files that are served: only those below one folder, wherever links and dots point.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File};
 use percent_encoding::percent_decode_str;
 
-/// What a folder is asked for by a path that ends in a slash.
+/// The file that is served for a path that ends in a slash.
 const INDEX: &str = "index.html";
 
 /// A folder from which files are served. The system itself keeps paths and symbolic links inside.
@@ -21,22 +21,22 @@ pub struct Resource {
     file: File,
     /// Its length in bytes.
     pub length_bytes: u64,
-    /// When it was changed last, if the file system knows.
+    /// The time of its last change, if the file system knows it.
     pub modified: Option<SystemTime>,
     /// Its media type.
     pub content_type: String,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 pub enum Found {
     /// A file.
     File(Resource),
-    /// A folder whose path wants a slash at its end.
+    /// A folder whose path lacks the slash at its end.
     Folder,
     /// Nothing that is served.
     Nothing,
-    /// What cannot be said now: too many files are open.
+    /// Unknown for now: too many files are open.
     Unavailable,
 }
 
@@ -48,14 +48,14 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// It is no folder, or cannot be read.
+    /// It is not a folder, or cannot be read.
     pub fn new(root: &Path) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(root, ambient_authority())?;
         dir.entries()?;
         Ok(Files(dir))
     }
 
-    /// What the path of a URL leads to; a query is ignored.
+    /// The target of a URL's path; a query is ignored.
     pub fn find(&self, url_path: &str) -> Found {
         let Some(path) = relative(url_path) else {
             return Found::Nothing;
@@ -134,7 +134,7 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// The file system's.
+    /// Those of the file system.
     pub fn into_reader(mut self, start: u64, length_bytes: u64) -> io::Result<impl Read> {
         if start > 0 {
             self.file.seek(SeekFrom::Start(start))?;

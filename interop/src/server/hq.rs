@@ -1,5 +1,5 @@
-//! The interop runner's HTTP/0.9: a request is `GET /path` and the end of the stream, the answer the
-//! bytes of the file.
+//! The interop runner's HTTP/0.9: a request is `GET /path` and the end of the stream, the answer
+//! the bytes of the file.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,14 @@ pub(super) struct Hq {
 }
 
 impl Hq {
-    /// Whether nothing is asked for that has not arrived.
+    /// True if every response that was asked for has arrived.
     pub(super) fn is_idle(&mut self, connection: &mut Connection) -> bool {
         self.requests.is_empty()
             && self.responses.is_empty()
             && self.delivery.is_complete(connection)
     }
 
-    /// Reads what has come and begins responses.
+    /// Reads received data and begins responses.
     pub(super) fn read(&mut self, connection: &mut Connection, service: &Service) {
         let streams: Vec<u64> = connection.readable().collect();
         for stream in streams {
@@ -86,7 +86,7 @@ impl Hq {
         }
     }
 
-    /// Writes as much of the responses as the connection takes; says whether that was anything.
+    /// Writes as much of the responses as the connection takes; true if that was anything.
     pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
         let mut any = false;
         for stream in connection.writable() {

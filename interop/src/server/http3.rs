@@ -12,7 +12,7 @@ use crate::server::respond::{Response, respond};
 use crate::server::responses::Responses;
 use crate::server::upload::Upload;
 
-/// RFC 9114 §8.1.
+/// Error codes of HTTP/3 (RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
 const INTERNAL_ERROR: u64 = 0x102;
 const MESSAGE_ERROR: u64 = 0x10e;
@@ -29,7 +29,7 @@ pub(super) struct Http3 {
     responses: Responses<Outgoing>,
     uploads: BTreeMap<u64, (Request, Upload)>,
     delivery: Delivery,
-    /// The first stream id that is not served any more.
+    /// The first stream ID that is no longer served.
     end: u64,
     leaving: bool,
 }
@@ -55,14 +55,14 @@ impl Http3 {
         })
     }
 
-    /// Whether nothing is asked for that has not arrived.
+    /// True if every response that was asked for has arrived.
     pub(super) fn is_idle(&mut self, connection: &mut Connection) -> bool {
         self.responses.is_empty()
             && self.uploads.is_empty()
             && self.delivery.is_complete(connection)
     }
 
-    /// Tells the client that new requests are not served any more.
+    /// Tells the client that new requests are no longer served.
     pub(super) fn leave(&mut self, connection: &mut Connection) {
         if !self.leaving {
             self.leaving = true;
@@ -71,7 +71,7 @@ impl Http3 {
         }
     }
 
-    /// Reads what has come and begins responses.
+    /// Reads received data and begins responses.
     pub(super) fn read(&mut self, connection: &mut Connection, service: &Service) {
         loop {
             match self.h3.poll(connection) {
@@ -91,7 +91,7 @@ impl Http3 {
                 Ok((_, h3::Event::PriorityUpdate | h3::Event::GoAway)) => {}
                 Err(h3::Error::Done) => break,
                 Err(error) => {
-                    // quiche has closed the connection with the code that fits.
+                    // quiche has closed the connection with the right code.
                     tracing::debug!(%error, "HTTP/3 error");
                     break;
                 }
@@ -164,7 +164,7 @@ impl Http3 {
                 if let Some((request, _)) = self.uploads.remove(&stream) {
                     self.answer(stream, request, refusal);
                 }
-                // The rest is not wanted (RFC 9114 §4.1.1).
+                // The rest is not needed (RFC 9114 §4.1.1).
                 let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
                 return;
             }
@@ -187,7 +187,7 @@ impl Http3 {
         let _ = connection.stream_shutdown(stream, Shutdown::Write, error);
     }
 
-    /// Writes as much of the responses as the connection takes; says whether that was anything.
+    /// Writes as much of the responses as the connection takes; true if that was anything.
     pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
         let mut any = false;
         for stream in connection.writable() {
@@ -217,7 +217,7 @@ struct Progress {
 }
 
 impl Outgoing {
-    /// The error is the code to reset the stream with.
+    /// The error is the code with which to reset the stream.
     fn write(
         &mut self,
         h3: &mut h3::Connection,

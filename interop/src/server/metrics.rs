@@ -1,4 +1,4 @@
-//! What operators watch: counts and distributions per congestion controller, for Prometheus.
+//! Metrics for operators: counts and distributions per congestion controller, for Prometheus.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use quiche::Connection;
 
-/// How often an active connection is looked at.
+/// The interval at which an active connection is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -130,7 +130,7 @@ fn lock(registry: &Mutex<Registry>) -> std::sync::MutexGuard<'_, Registry> {
     registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What has been counted of one connection so far.
+/// The counts of one connection so far.
 #[derive(Debug)]
 pub(super) struct Sampled {
     controller: Controller,
@@ -143,7 +143,7 @@ pub(super) struct Sampled {
     lost_packets: u64,
 }
 
-/// Raises a counter to what its connection has come to.
+/// Raises a counter by the change of its connection's count.
 fn raise(family: &Family<Controller, Counter>, label: &Controller, counted: &mut u64, now: u64) {
     family
         .get_or_create(label)
@@ -176,7 +176,7 @@ impl Metrics {
         }
     }
 
-    /// Looks at an active connection, if it is time to.
+    /// Samples an active connection if its interval has passed.
     pub(super) fn sample(&self, sampled: &mut Sampled, connection: &Connection, now: Instant) {
         let is_due = sampled
             .last
@@ -251,14 +251,14 @@ impl Metrics {
         }
     }
 
-    /// A connection is gone.
+    /// A connection has ended.
     pub(super) fn close(&self, mut sampled: Sampled, connection: &Connection) {
         self.count(&mut sampled, connection);
         self.enter(&mut sampled, None);
         self.open.get_or_create(&sampled.controller).dec();
     }
 
-    /// All of it as text.
+    /// All metrics as text.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// The address is taken, or is none of this machine.
+    /// The address is taken, or does not belong to this machine.
     pub fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
         let bound = server.server_addr().to_ip().unwrap_or(address);

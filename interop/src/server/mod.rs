@@ -2,8 +2,8 @@
 //! controller that the operator's rules give it.
 //!
 //! It drives quiche itself. tokio-quiche spaces packets only for quiche's BBR, and only with
-//! SO_TXTIME; and tokio's timers are of a millisecond, in which a connection at 100 Mbit/s sends
-//! nine datagrams. Vegas needs each packet to leave when it counts as sent.
+//! SO_TXTIME; and tokio's timers have a resolution of 1 ms, in which a connection at 100 Mbit/s
+//! sends nine datagrams. Vegas needs each packet to leave at the time that is recorded for it.
 
 mod acceptance;
 mod arguments;
@@ -42,7 +42,7 @@ use sessions::Sessions;
 pub use start::StartError;
 use upload::Uploads;
 
-/// What all connections are served from.
+/// Files, uploads, traces and metrics that all connections share.
 struct Service {
     files: Files,
     uploads: Uploads,
@@ -71,7 +71,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The addresses that it listens on.
+    /// The addresses on which it listens.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.sockets.iter().map(Socket::local_address)
     }
@@ -86,16 +86,16 @@ impl Server {
         &self.certificate
     }
 
-    /// Asks it to end.
+    /// A handle that asks it to end.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Serves until it is asked to end; then finishes what is under way, within the timeout.
+    /// Serves until it is asked to end; then finishes open responses within the timeout.
     ///
     /// # Errors
     ///
-    /// Waiting for events fails.
+    /// The system cannot wait for events.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         let mut buffers = ReceiveBuffers::default();
@@ -148,7 +148,7 @@ impl Server {
     }
 }
 
-/// Reads some datagrams; says whether there may be more.
+/// Reads some datagrams; true if there may be more.
 fn receive(
     socket: &Socket,
     sockets: &[Socket],

@@ -1,11 +1,11 @@
-//! Requests as they come from clients, whichever version of HTTP carries them.
+//! Requests of clients over any version of HTTP.
 
 use quiche::h3::NameValue;
 
 /// A request without its body.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// As in `GET`.
+    /// The method, such as `GET`.
     pub method: String,
     /// The path with its query, percent-encoded as it came.
     pub path: String,

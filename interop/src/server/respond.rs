@@ -1,4 +1,4 @@
-//! Answers to requests, whichever version of HTTP carries them (RFC 9110).
+//! Answers to requests of any version of HTTP (RFC 9110).
 
 use std::time::{Duration, SystemTime};
 
@@ -9,16 +9,16 @@ use crate::server::request::Request;
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// RFC 9110 §15.
+    /// The status code (RFC 9110 §15).
     pub status: u16,
     /// Names in lower case.
     pub fields: Vec<(&'static str, String)>,
-    /// What follows.
+    /// The body.
     pub body: Body,
 }
 
 impl Response {
-    /// A response of a status and a line of text.
+    /// A response with a status and a line of text.
     pub fn text(status: u16, text: &str) -> Self {
         let body = Body::text(text);
         Response {
@@ -116,7 +116,7 @@ enum Precondition {
     Failed,
 }
 
-/// RFC 9110 §13.2.2, for GET and HEAD.
+/// Evaluates preconditions of GET and HEAD (RFC 9110 §13.2.2).
 fn precondition(request: &Request, tag: &str, modified: Option<SystemTime>) -> Precondition {
     // HTTP dates are in seconds.
     let changed_after = |date: &str| {
@@ -140,7 +140,7 @@ fn precondition(request: &Request, tag: &str, modified: Option<SystemTime>) -> P
     Precondition::Holds
 }
 
-/// Whether a list of entity tags has this one; a weak one counts if `weak`. Our tags have no comma.
+/// True if a list of entity tags has this one; a weak one counts if `weak`. Our tags have no comma.
 fn lists(tags: &str, tag: &str, weak: bool) -> bool {
     tags.split(',').map(str::trim).any(|listed| {
         let listed = if weak {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::server::request::Request;
 
-/// Responses that are sent at a time: each has a file open and some of it in memory, for as long as
-/// the client likes. More requests wait.
+/// The number of responses that are sent at a time: each has an open file and a part of it in
+/// memory for as long as the client likes. More requests wait.
 const MAX_SENDING: usize = 100;
 
-/// What one connection asks for, by stream; `T` is a response that is being sent.
+/// The requests of one connection by stream; `T` is a response that is being sent.
 #[derive(Debug)]
 pub(super) struct Responses<T> {
     sending: BTreeMap<u64, T>,
@@ -48,20 +48,20 @@ impl<T> Responses<T> {
         self.sending.get_mut(&stream)
     }
 
-    /// Whether a stream's request has been read and its response has not been sent to its end.
+    /// True if a stream's request has been read and its response has not been sent completely.
     pub(super) fn contains(&self, stream: u64) -> bool {
         self.sending.contains_key(&stream)
             || self.waiting.iter().any(|(waiting, _)| *waiting == stream)
     }
 
-    /// A stream is done with.
+    /// Forgets a stream.
     pub(super) fn remove(&mut self, stream: u64) {
         if self.sending.remove(&stream).is_none() {
             self.waiting.retain(|(waiting, _)| *waiting != stream);
         }
     }
 
-    /// Whether nothing is left to be sent.
+    /// True if nothing is left to send.
     pub(super) fn is_empty(&self) -> bool {
         self.sending.is_empty() && self.waiting.is_empty()
     }

@@ -7,7 +7,7 @@ use boring::hash::hmac_sha256;
 use boring::memcmp;
 use quiche::ConnectionId;
 
-/// For how long a token is good: a client answers a Retry at once.
+/// The validity of a token: a client answers a Retry at once.
 const LIFETIME: Duration = Duration::from_secs(30);
 
 const MAC_BYTES: usize = 32;
@@ -42,7 +42,8 @@ impl Tokens {
         Ok([&mac[..], &seconds, original].concat())
     }
 
-    /// The connection id that the client chose first, if the token is ours, fresh and for it.
+    /// The connection ID that the client chose first, if the token is ours, fresh and for this
+    /// client.
     pub(super) fn check<'a>(
         &self,
         token: &'a [u8],

@@ -1,8 +1,8 @@
-//! Which connection gets which congestion controller.
+//! The choice of a connection's congestion controller by rules.
 //!
-//! A controller is chosen when a connection begins, and stays. What is known then can be a
-//! criterion: the host that the client names (SNI), its address, the address that it came to, and
-//! chance. The path of a URL cannot: it comes inside the connection, which may carry many.
+//! A connection keeps the controller that it begins with. Criteria are the facts that are known then:
+//! the host that the client names (SNI), its address, the server's address, and chance. The path of a
+//! URL is not: it comes later, and one connection may carry many.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use serde::Deserialize;
 
 use crate::congestion_control::{CongestionControl, UnknownController};
 
-/// The rules of an operator; the first that fits decides.
+/// The rules of an operator; the first that matches decides.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
     otherwise: CongestionControl,
 }
 
-/// What is known of a connection when it begins.
+/// The facts about a connection that are known when it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The client's address.
@@ -63,7 +63,7 @@ pub enum RulesError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
     /// The file is not TOML of the right form.
@@ -71,7 +71,7 @@ pub enum RulesError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where, and what was expected.
+        /// The place, and what was expected there.
         error: Box<toml::de::Error>,
     },
     /// A rule has a value that cannot be used.
@@ -81,7 +81,7 @@ pub enum RulesError {
         path: PathBuf,
         /// The rule, counted from 1.
         number: usize,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
 }
@@ -203,7 +203,7 @@ impl Rule {
         })
     }
 
-    /// Whether the rule fits, as far as is known without the host.
+    /// True if the rule matches, as far as that is known without the host.
     fn fits(&self, facts: &Facts) -> bool {
         self.clients
             .as_ref()
@@ -234,11 +234,11 @@ impl Rules {
         }
     }
 
-    /// The rules of a TOML file, and a controller for the connections that none fits.
+    /// The rules of a TOML file, and a controller for connections that match none.
     ///
     /// # Errors
     ///
-    /// [`RulesError`] names the file, the place and what is wrong.
+    /// [`RulesError`] names the file, the place and the mistake.
     pub fn read(path: &Path, otherwise: CongestionControl) -> Result<Self, RulesError> {
         let at = || path.to_owned();
         let text = std::fs::read_to_string(path)

@@ -14,32 +14,32 @@ use crate::server::rules::Facts;
 use crate::socket::Socket;
 use crate::transport::{H3, HQ};
 
-/// How often a turn fills the connection anew before others get theirs.
+/// The number of times that one turn refills a connection before others get theirs.
 const FILLS_PER_TURN: usize = 16;
 
-/// Of RFC 9000 §20.1.
+/// Transport error codes (RFC 9000 §20.1).
 const INTERNAL_ERROR: u64 = 0x1;
 const CONNECTION_REFUSED: u64 = 0x2;
 
-/// Codes with which a connection ends in order: of HTTP/3 (RFC 9114 §8.1), and of none.
+/// The code with which a connection ends in order (RFC 9114 §8.1).
 const H3_NO_ERROR: u64 = 0x100;
 
 pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) facts: Facts,
-    /// The connection ids under which packets for it come.
+    /// The connection IDs of packets for it.
     pub(super) ids: Vec<ConnectionId<'static>>,
-    /// What is counted of it; there once the client has said what it wants.
+    /// Its counters, once the ClientHello has been read.
     pub(super) sampled: Option<Sampled>,
-    /// Whether its trace has begun.
+    /// True once its trace has begun.
     pub(super) is_traced: bool,
-    /// When it wakes next, as the server's agenda has it.
+    /// The time at which it wakes next, as in the server's agenda.
     pub(super) wake: Option<Instant>,
     outbox: Outbox,
-    /// When its handshake has to be complete.
+    /// The time by which its handshake has to be complete.
     establish_until: Instant,
     application: Option<Application>,
-    /// Not before this time is it closed for being idle; only while the server is leaving.
+    /// It is not closed as idle before this time; set only while the server is ending.
     leave_after: Option<Instant>,
 }
 
@@ -79,7 +79,7 @@ impl Application {
     }
 }
 
-/// What a session needs next.
+/// The next need of a session.
 pub(super) struct Next {
     /// Another turn at this time.
     pub(super) wake: Option<Instant>,
@@ -87,7 +87,7 @@ pub(super) struct Next {
     pub(super) soon: bool,
     /// Another turn when its socket is writable.
     pub(super) blocked: bool,
-    /// Nothing: it has ended.
+    /// None: it has ended.
     pub(super) over: bool,
 }
 
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Reads, answers and sends what can be.
+    /// Reads requests, and writes and sends as much as possible.
     pub(super) fn turn(
         &mut self,
         service: &Service,
@@ -162,8 +162,8 @@ impl Session {
                 .min(),
             soon: turn == Turn::More,
             blocked: turn == Turn::Blocked,
-            // Its last words may have no room in what a client is sent whose address is not proven
-            // (RFC 9000 §8.1): it does not wait for that, nor for its draining period.
+            // The limit for a client whose address is not proven (RFC 9000 §8.1) may leave no room
+            // for the close: the session does not wait for that, nor for its draining period.
             over: is_overdue || self.connection.is_closed(),
         }
     }
@@ -183,8 +183,8 @@ impl Session {
         }
     }
 
-    /// Sends what is waiting, and only then fills the connection: what is written while packets
-    /// wait for their release would pile up in it.
+    /// Sends waiting packets, and only then fills the connection: data that is written while
+    /// packets wait for their release would pile up in it.
     fn send(&mut self, service: &Service, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
         let mut fills = 0;
         loop {
@@ -217,12 +217,12 @@ impl Session {
         }
     }
 
-    /// Finishes what is being served, and nothing new.
+    /// Finishes open responses, and serves no new requests.
     pub(super) fn leave(&mut self, now: Instant) {
         if let Some(Application::Http3(http3)) = &mut self.application {
             http3.leave(&mut self.connection);
         }
-        // Requests that are under way now are still answered.
+        // Requests that are on their way are still answered.
         let rtt = self
             .connection
             .path_stats()
@@ -244,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Ends the connection in order.
+    /// Closes the connection without an error.
     pub(super) fn end(&mut self) {
         let code = match self.application {
             Some(Application::Http3(_)) => H3_NO_ERROR,
@@ -258,7 +258,7 @@ impl Session {
         let _ = self.connection.close(by_application, code, b"");
     }
 
-    /// Whether nothing but the last words of the connection is left.
+    /// True if only the close of the connection is left.
     pub(super) fn is_over(&self) -> bool {
         self.connection.is_closed()
             || self.connection.is_draining()

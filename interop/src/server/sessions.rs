@@ -1,4 +1,4 @@
-//! All connections of a server: who gets a datagram, who is woken when.
+//! All connections of a server: datagrams are given to them, and they are woken in time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -47,22 +47,22 @@ impl Sessions {
         }
     }
 
-    /// When the next session wakes.
+    /// The time at which the next session wakes.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.agenda.first().map(|(time, _)| *time)
     }
 
-    /// Whether some session has more to do at once.
+    /// True if a session has more to do at once.
     pub(super) fn is_busy(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether all connections have ended.
+    /// True if all connections have ended.
     pub(super) fn is_over(&self) -> bool {
         self.ready.is_empty() && self.sessions.values().all(Session::is_over)
     }
 
-    /// A datagram has come. What cannot be read is nobody's.
+    /// Reads a datagram. One whose header cannot be parsed is dropped.
     pub(super) fn receive(&mut self, sockets: &[Socket], datagram: &mut [u8], info: RecvInfo) {
         let Ok(header) = Header::from_slice(datagram, transport::CONNECTION_ID_BYTES) else {
             return;
@@ -90,7 +90,7 @@ impl Sessions {
         {
             tracing::debug!(from = %info.from, %error, "packet");
         }
-        // What begins with nothing that can be decrypted gets no answer and no room.
+        // A connection whose first packet cannot be decrypted gets no answer and no room.
         if session.connection.stats().recv == 0 {
             if let Some(traces) = &self.service.traces {
                 traces.discard(&session.connection, SIDE);
@@ -104,7 +104,7 @@ impl Sessions {
         self.ready.insert(id);
     }
 
-    /// A datagram of no connection: it may begin one.
+    /// Reads a datagram that belongs to no connection; it may begin one.
     fn accept(
         &mut self,
         sockets: &[Socket],
@@ -146,7 +146,7 @@ impl Sessions {
         Ok(Some(number))
     }
 
-    /// Begins the trace of a session, if there is to be one.
+    /// Begins the trace of a session, if traces are on.
     fn trace(&mut self, id: u64, controller: &CongestionControl) {
         if let Some(session) = self.sessions.get_mut(&id)
             && let Some(traces) = &self.service.traces
@@ -156,7 +156,7 @@ impl Sessions {
         }
     }
 
-    /// The client has said what it wants, and the controller of its session is known.
+    /// Takes note of the controller, which is known once the ClientHello has been read.
     fn decide(&mut self, id: u64, controller: &CongestionControl) {
         self.trace(id, controller);
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -177,7 +177,7 @@ impl Sessions {
         self.ready.append(&mut self.blocked);
     }
 
-    /// Gives each session whose time has come, or that has received something, a turn.
+    /// Gives a turn to each session that is due or has received something.
     pub(super) fn turns(&mut self, sockets: &[Socket]) {
         let now = Instant::now();
         while let Some((time, id)) = self.agenda.first().copied()
@@ -234,7 +234,7 @@ impl Sessions {
             self.ids.remove(connection_id);
         }
         self.blocked.remove(&id);
-        // Who never said what it wants is not worth a line.
+        // A client without a ClientHello gets no line in the log.
         let Some(sampled) = session.sampled.take() else {
             return;
         };
@@ -255,7 +255,7 @@ impl Sessions {
         self.service.metrics.close(sampled, &session.connection);
     }
 
-    /// Accepts no more, and lets clients know.
+    /// Accepts no more connections, and tells the clients.
     pub(super) fn leave(&mut self) {
         self.acceptance.is_leaving = true;
         let now = Instant::now();

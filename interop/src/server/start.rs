@@ -24,57 +24,57 @@ use crate::timer::Timer;
 use crate::trace::{KeyLog, Traces};
 use crate::transport;
 
-/// Why a server cannot start.
+/// The reasons why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address} (UDP): {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// The address for metrics cannot be listened on.
+    /// The server cannot listen on the address for metrics.
     #[error("cannot serve metrics on {address} (TCP): {error}")]
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A file or folder that a flag names.
+    /// A file or folder that a flag names cannot be used.
     #[error("{flag} {path}: {error}")]
     Path {
         /// The flag.
         flag: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// The certificate.
+    /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The rules.
+    /// The rules cannot be used.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// Departure times are wanted where there are none.
+    /// The system has no departure times.
     #[error("--pacing txtime: {0}")]
     Departure(io::Error),
-    /// quiche's configuration.
+    /// quiche refuses its configuration.
     #[error("quiche's configuration: {0}")]
     Quiche(#[from] quiche::Error),
-    /// What the system must give to any server.
+    /// A resource that any server needs.
     #[error("cannot wait for events: {0}")]
     Poll(io::Error),
 }
 
-/// Where clients connect if no address is given.
+/// The port if no address is given.
 const DEFAULT_PORT: u16 = 4433;
 
 impl Server {
-    /// Prepares all that can fail, and listens.
+    /// Prepares everything that can fail, and listens.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Server {
     }
 }
 
-/// Takes as many open files as the system permits: every response has one, and every trace.
+/// Raises the limit of open files as far as the system permits: every response and trace has one.
 #[cfg(target_os = "linux")]
 fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! Bodies that clients send: counted, and kept if there is a folder for them.
+//! Request bodies: counted, and kept if there is a folder for them.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use percent_encoding::percent_decode_str;
 
 use crate::server::respond::Response;
 
-/// What is done with uploads.
+/// The folder for uploads and their limit.
 #[derive(Clone, Debug)]
 pub struct Uploads {
     folder: Option<PathBuf>,
     limit_bytes: u64,
 }
 
-/// An upload in progress. What is dropped before its end leaves nothing behind.
+/// An upload in progress. If it is dropped before its end, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Upload {
     file: Option<WholeFile>,
@@ -79,7 +79,7 @@ fn failed(error: io::Error) -> Response {
 }
 
 impl Upload {
-    /// More of the body.
+    /// Takes more of the body.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Upload {
         }
     }
 
-    /// The body is complete.
+    /// Completes the upload.
     pub fn finish(self) -> Response {
         let text = format!("{} bytes received\n", self.received_bytes);
         match self.file {

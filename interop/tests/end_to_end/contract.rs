@@ -22,7 +22,7 @@ fn script(role: &str, case: &str, folder: &Path) -> Command {
         .env("PORT", "0")
         .env("QLOGDIR", folder.join(format!("qlog-{role}")))
         .env("SSLKEYLOGFILE", folder.join("keys.log"))
-        // What a container's caller says last holds.
+        // CLIENT_PARAMS overrides CC, as SERVER_PARAMS does in `serve`.
         .env("CC", "reno")
         .env("CLIENT_PARAMS", "--cc vegas")
         .env_remove("RUST_LOG");

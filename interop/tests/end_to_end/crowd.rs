@@ -13,13 +13,13 @@ use quiche::h3;
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What is asked for to hold what comes; the system may give less.
+/// The size of the socket's receive buffer that is asked for; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Handshakes under way at most: what the sockets' buffers hold in any case.
 const HANDSHAKES: usize = 16;
 
-/// How often timers are looked at.
+/// The interval at which timers are checked.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Settings of a client that trusts everybody.

@@ -1,4 +1,4 @@
-//! What goes wrong is named, and leaves nothing behind.
+//! Failures are named and leave nothing behind.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};

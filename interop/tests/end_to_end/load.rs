@@ -43,7 +43,7 @@ fn ask_and_read(crowd: &mut Crowd, count: usize) {
     });
 }
 
-/// Whether a client that means well gets the file.
+/// True if an honest client gets the file.
 fn is_served(server: &Server) -> bool {
     let (_, status) = server.report(&["--connect-timeout", "2s", &server.url("/small")]);
     status == 0
@@ -55,7 +55,7 @@ fn until_empty(server: &Server) {
     assert!(soon(is_empty), "connections stay");
 }
 
-/// Whether it comes to be so.
+/// True if the condition becomes true in time.
 fn soon(is_so: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so() {
@@ -249,7 +249,7 @@ fn damaged(count: u64) {
     assert!(is_served(&server));
 }
 
-/// Who asks for much and reads nothing, and is gone without a word.
+/// Clients that ask for much, read nothing, and vanish.
 fn slow_readers(connections: usize, requests: usize) {
     let server = serve(&["--idle-timeout", "2s"]);
     assert!(is_served(&server));

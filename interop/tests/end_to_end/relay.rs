@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What happens to a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
     Pass,
@@ -73,7 +73,7 @@ impl Relay {
         Relay { address, state }
     }
 
-    /// How often the address has changed.
+    /// The number of times that the address has changed.
     pub fn moves(&self) -> usize {
         self.state.moves.load(Ordering::Relaxed)
     }

@@ -210,7 +210,7 @@ fn an_initial_rtt_can_be_given() {
     }
 }
 
-/// What a trace says of it.
+/// Its value in a trace.
 fn initial_rtt_ms(trace: &Path) -> f64 {
     let trace = fs::read_to_string(trace).unwrap();
     let (_, value) = trace.split_once("\"initial_rtt\":").unwrap();

@@ -1,4 +1,4 @@
-//! How much of the code the kept inputs reach.
+//! The coverage of the kept inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::fuzz::{build, targets::Target};
 use crate::process;
 
-/// What one target's kept inputs reach of the files that it is about.
+/// The coverage of one target's kept inputs in the files that it is about.
 #[derive(Debug, Serialize)]
 pub struct Reached {
     target: &'static str,
@@ -21,7 +21,7 @@ pub struct Reached {
     regions_reached: u64,
 }
 
-/// What `llvm-cov export` says.
+/// The output of `llvm-cov export`.
 #[derive(Debug, Deserialize)]
 struct Export {
     data: Vec<Data>,
@@ -44,7 +44,7 @@ struct Count {
     covered: u64,
 }
 
-/// Replays what is kept, and says what that reaches.
+/// Replays the kept inputs, and prints and returns their coverage.
 ///
 /// # Errors
 ///
@@ -106,7 +106,8 @@ fn reach(
             .args([&merged, program])
             .args(target.about.iter().map(|path| root.join(path))),
     )?;
-    let export: Export = serde_json::from_str(&export).context("what llvm-cov said")?;
+    let export: Export =
+        serde_json::from_str(&export).context("cannot read the output of llvm-cov")?;
     let totals = &export
         .data
         .first()

@@ -1,4 +1,4 @@
-//! What is fuzzed.
+//! The fuzz targets.
 
 use std::path::{Path, PathBuf};
 
@@ -107,11 +107,11 @@ const CONTROLLERS: &[&str] = &[
     "src/window.rs",
 ];
 
-/// The targets of these names; all without.
+/// The targets of these names; all targets without names.
 ///
 /// # Errors
 ///
-/// A name is none.
+/// A name is not that of a target.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Target>> {
     if names.is_empty() {
         return Ok(TARGETS.iter().collect());
@@ -124,7 +124,7 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Target>> {
             .with_context(|| {
                 let known: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
                 format!(
-                    "no fuzz target is named {name}; there are {}",
+                    "unknown fuzz target {name}; the targets are {}",
                     known.join(", ")
                 )
             })

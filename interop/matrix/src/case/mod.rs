@@ -13,10 +13,10 @@ use gallop_path::settings::{Blackhole, Direction, Errors, Rebinding, Rebound};
 use crate::endpoint::Role;
 pub use table::CASES;
 
-/// How the path differs from 15 ms, 10 Mbit/s, 25 packets.
+/// The difference of the path from 15 ms, 10 Mbit/s, 25 packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Impairment {
-    /// Not at all.
+    /// None.
     None,
     /// 750 ms.
     Long,
@@ -32,7 +32,7 @@ pub enum Impairment {
     Silence,
 }
 
-/// What a case looks at beside the files.
+/// The checks of a case beside its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// So many handshakes.
@@ -76,7 +76,7 @@ pub struct Case {
     pub name: &'static str,
     /// The runner's abbreviation.
     pub abbr: &'static str,
-    /// What it shows.
+    /// The property that it shows.
     pub description: &'static str,
     /// TESTCASE of the server.
     pub server: &'static str,
@@ -86,15 +86,15 @@ pub struct Case {
     pub files: &'static [(usize, usize)],
     /// The path.
     pub impairment: Impairment,
-    /// How long it may take.
+    /// The time that it may take.
     pub timeout_s: u64,
-    /// What is looked at beside the files.
+    /// The checks beside the files.
     pub check: Check,
-    /// How many times a measurement is made; none for a test.
+    /// The number of times that a measurement is repeated; none for a test.
     pub repetitions: Option<usize>,
-    /// Whether a TCP flow (CUBIC) shares the path.
+    /// True if a TCP flow (CUBIC) shares the path.
     pub has_cross_traffic: bool,
-    /// Whether `--fast` runs it.
+    /// True if `--fast` runs it.
     pub is_fast: bool,
 }
 
@@ -104,7 +104,7 @@ impl Case {
         CASES.iter().find(|case| case.name == name)
     }
 
-    /// Whether something is measured, not only seen to work.
+    /// True for a measurement, false for a test.
     pub fn is_measurement(&self) -> bool {
         self.repetitions.is_some()
     }
@@ -117,7 +117,7 @@ impl Case {
         }
     }
 
-    /// How long it may take.
+    /// The time that it may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_s)
     }

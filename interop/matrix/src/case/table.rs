@@ -7,7 +7,7 @@ use crate::case::{Case, Check, Impairment};
 const KB: usize = 1 << 10;
 const MB: usize = 1 << 20;
 
-/// What most cases have in common.
+/// The values that most cases have in common.
 const BASE: Case = Case {
     name: "",
     abbr: "",
@@ -250,7 +250,8 @@ pub const CASES: &[Case] = &[
         is_fast: true,
         ..BASE
     },
-    // NOTE: Not one of the runner's either: browsers speak HTTP/3 alone, and its case of that is small.
+    // NOTE: Not one of the runner's either: browsers speak HTTP/3 alone, and its case of that is
+    // small.
     Case {
         name: "browse",
         abbr: "W",

@@ -10,10 +10,11 @@ const CHACHA20: &str = "0x1303";
 /// QUIC version 2 (RFC 9369 §3.1).
 const VERSION_2: u32 = 0x6b33_43cf;
 
-/// What a server may send of what it got, before an address is validated (RFC 9000 §8).
+/// The factor of received bytes that a server may send before it has validated the address (RFC
+/// 9000 §8).
 const AMPLIFICATION: usize = 3;
 
-/// What of the requests may come after the 0-RTT packets, as a share of their bytes.
+/// The share of the requests' bytes that may come after the 0-RTT packets.
 const MAX_LATE_SHARE: f64 = 0.5;
 
 pub(super) fn retry(capture: &Capture) -> Option<String> {
@@ -106,7 +107,7 @@ pub(super) fn first_time(rows: &[Vec<String>]) -> Option<f64> {
     rows.first()?.first()?.parse().ok()
 }
 
-/// `validated_s`: when the client's first Handshake packet arrived, which ends the limit.
+/// `validated_s`: the time when the client's first Handshake packet arrived, which ends the limit.
 pub(super) fn amplification(capture: &Capture, validated_s: Option<f64>) -> Option<String> {
     /// Times go through text and floating point.
     const PRECISION_S: f64 = 1e-6;

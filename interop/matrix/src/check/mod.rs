@@ -1,4 +1,4 @@
-//! What a case looks at beside the files: the packets that crossed the path.
+//! The checks of cases on the packets that crossed the path.
 
 mod handshake;
 #[cfg(test)]
@@ -15,18 +15,18 @@ use crate::decrypted;
 use handshake::{amplification, chacha20, first_time, resumption, retry, version_2, zero_rtt};
 use transport::{ecn, key_update, multiplexing, rebinding, without_marks};
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// What is wrong, if something is.
+    /// The failure, if there is one.
     pub problem: Option<String>,
-    /// Why one of the two does not support the case, which it had no way to say.
+    /// The reason why one end does not support the case, if the packets show that.
     pub unsupported: Option<String>,
     /// A rate in kbit/s, where one is measured.
     pub kbps: Option<f64>,
 }
 
-/// Looks at a capture as the case wants.
+/// Checks a capture for the case.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What both roles set up.
+//! Settings of both roles.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn initial_suite() -> Option<rustls::quic::Suite> {
 
 /// Limits of the transport; the runner allows at most 1000 streams.
 ///
-/// When 30 % of the packets are lost, the first RTT sample can be seconds, and probes back off for
+/// If 30 % of the packets are lost, the first RTT sample can be seconds, and probes back off for
 /// longer than the usual 30 s.
 pub fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();

@@ -22,7 +22,7 @@ const CASES: [&str; 6] = [
     "transfer",
 ];
 
-/// When 30 % of the packets are lost, a handshake can take longer than the usual 10 s, and probes
+/// If 30 % of the packets are lost, a handshake can take longer than the usual 10 s, and probes
 /// back off for longer than the usual 30 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 

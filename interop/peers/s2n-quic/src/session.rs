@@ -16,7 +16,7 @@ use s2n_quic::provider::tls::s2n_tls::{Client, Server};
 
 use crate::contract;
 
-/// Whom the matrix' certificate is for, whatever the server's address.
+/// The name in the matrix' certificate, whatever the server's address.
 pub const SERVER_NAME: &str = "localhost";
 
 /// The ALPN.

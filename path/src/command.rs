@@ -46,7 +46,7 @@ const CHECK_EXAMPLES: &str = "\
 Example:
   gallop-path check --json > check.json
 
-Exit code: 0 if all is right, 1 if not or if there can be no path.";
+Exit code: 0 if all checks pass, 1 if not or if a path cannot be made.";
 
 #[derive(Debug, Args)]
 struct Check {
@@ -72,7 +72,7 @@ struct Run {
     #[command(flatten)]
     path: PathArguments,
 
-    /// A command to run at the server's end meanwhile, by sh
+    /// A command to run at the server's end meanwhile, with sh
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
 
@@ -95,20 +95,20 @@ struct PathArguments {
     #[arg(long, default_value = "15ms", value_parser = span)]
     delay: Duration,
 
-    /// What waits for the link: 25p or 64kb (drop-tail), unlimited, or a table as in
+    /// Queue before the link: 25p or 64kb (drop-tail), unlimited, or a table as in
     /// an experiment's file, such as '{ kind = "codel", limit = "1000p" }'
     #[arg(long, default_value = "25p", value_parser = queue)]
     queue: QueueSpec,
 
-    /// Rate towards the server, if it is another
+    /// Rate towards the server, if it differs
     #[arg(long, value_name = "RATE")]
     rate_to_server: Option<Rate>,
 
-    /// Delay towards the server, if it is another
+    /// Delay towards the server, if it differs
     #[arg(long, value_name = "DELAY", value_parser = span)]
     delay_to_server: Option<Duration>,
 
-    /// Queue towards the server, if it is another
+    /// Queue towards the server, if it differs
     #[arg(long, value_name = "QUEUE", value_parser = queue)]
     queue_to_server: Option<QueueSpec>,
 
@@ -130,15 +130,15 @@ struct PathArguments {
     #[arg(long, value_name = "WHAT")]
     rebind: Option<Rebound>,
 
-    /// When that happens first, from the client's first packet on
+    /// Time of the first rebinding, from the client's first packet on
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME", requires = "rebind")]
     rebind_first: Duration,
 
-    /// How long after that it happens again, and again
+    /// Interval of further rebindings
     #[arg(long, value_parser = span, value_name = "TIME", requires = "rebind")]
     rebind_every: Option<Duration>,
 
-    /// Determines everything random
+    /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -225,7 +225,7 @@ fn check(task: &Check) -> Result<ExitCode, AnyError> {
     )
 }
 
-/// How long the server may take to end when it is asked to.
+/// The time that the server may take to end when it is asked to.
 const SERVER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A command and what it starts, which end with this value.
@@ -280,7 +280,7 @@ fn wait_for(mut client: Child, mut signals: Signals) -> std::io::Result<ExitCode
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Says where the ends of the path are and waits for a signal.
+/// Prints where the ends of the path are and waits for a signal.
 fn wait_at(path: &Path, mut signals: Signals) {
     for (side, namespace, ipv4, ipv6) in [
         ("client", path.client(), CLIENT_IPV4, CLIENT_IPV6),

@@ -4,12 +4,11 @@ use crate::ip::Headers;
 use gallop_network::random::Random;
 use rand::RngExt;
 
-/// How far into the datagram damage reaches, in bytes: far enough for the header
-/// and some of the protected payload, so that both are hit often.
+/// The number of bytes at the start of a datagram that damage can hit: the header and some of the
+/// protected payload, so that both are hit often.
 const REACH_BYTES: usize = 50;
 
-/// Changes a byte near the start of a UDP payload; the checksum is right
-/// afterwards.
+/// Changes a byte near the start of a UDP payload, and corrects the checksum.
 pub(crate) fn damage(headers: &Headers, packet: &mut [u8], random: &mut Random) {
     headers.edit_udp_payload(packet, |payload| {
         let reach = payload.len().min(REACH_BYTES);
@@ -20,7 +19,7 @@ pub(crate) fn damage(headers: &Headers, packet: &mut [u8], random: &mut Random) 
     });
 }
 
-/// Whether a UDP payload is a Version Negotiation packet (RFC 9000 §17.2.1).
+/// True if a UDP payload is a Version Negotiation packet (RFC 9000 §17.2.1).
 pub(crate) fn is_version_negotiation(payload: &[u8]) -> bool {
     matches!(payload, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0)
 }

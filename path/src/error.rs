@@ -1,19 +1,19 @@
-//! Why there is no path.
+//! Reasons why a path cannot be made or cannot go on.
 
 use std::io;
 use thiserror::Error;
 
-/// What is the matter where namespaces or devices are refused.
+/// The remedy where namespaces or devices are refused.
 const RIGHTS: &str =
     "run it as root, or in a user namespace (unshare --user --map-root-user COMMAND)";
 
-/// Why there is no path.
+/// A reason why a path cannot be made or cannot go on.
 #[derive(Debug, Error)]
 pub enum PathError {
     /// No namespace can be made or entered.
     #[error("cannot {action} a network namespace: {error}; {RIGHTS}")]
     Namespace {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The system's reason.
         error: io::Error,
@@ -35,9 +35,9 @@ pub enum PathError {
     /// The command `ip` fails.
     #[error("\"ip -batch\" cannot set up the {side}'s device: {message}")]
     IpFailed {
-        /// Whose.
+        /// The side: client or server.
         side: &'static str,
-        /// What it says.
+        /// Its message.
         message: String,
     },
     /// The settings contradict themselves.

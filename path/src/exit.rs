@@ -19,7 +19,7 @@ pub(crate) struct Exit {
     counts: ExitCounts,
 }
 
-/// How many packets met what.
+/// Counts of packets by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExitCounts {
     pub(crate) blackholed: u64,

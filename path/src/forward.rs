@@ -85,7 +85,7 @@ impl Way {
 
 /// Carries packets between two devices until it is told to stop.
 pub(crate) struct Forwarder {
-    /// Where packets of the client and of the server come from.
+    /// The devices of the client and of the server.
     devices: [SyncDevice; 2],
     /// To the server and to the client.
     ways: [Way; 2],
@@ -93,7 +93,7 @@ pub(crate) struct Forwarder {
     capture: Option<Capture>,
     stopped: UnixStream,
     started: Instant,
-    /// When the client's first packet came.
+    /// The arrival time of the client's first packet.
     first: Option<Time>,
     lateness: LatenessMeter,
     buffer: Vec<u8>,

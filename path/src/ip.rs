@@ -14,14 +14,14 @@ const ECN_CAPABLE_1: u8 = 0b01;
 /// CE.
 const ECN_MARKED: u8 = 0b11;
 
-/// What a packet's headers say.
+/// The contents of a packet's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     protocol: IpProtocol,
     ecn: u8,
-    /// Where the IP payload begins and ends.
+    /// The range of the IP payload.
     payload: (usize, usize),
     /// Part of a larger packet.
     fragment: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Ends {
 }
 
 impl Headers {
-    /// Reads them; none if this is no IP packet.
+    /// Reads them; `None` if this is not an IP packet.
     pub(crate) fn parse(packet: &[u8]) -> Option<Headers> {
         match packet.first()? >> 4 {
             4 => {
@@ -65,8 +65,8 @@ impl Headers {
         }
     }
 
-    /// Whether a router would pass it on: packets to groups and of the link itself
-    /// it would not (RFC 4291 §2.5.6), and hosts send such without being asked.
+    /// True if a router would forward it: it would not forward multicast and link-local packets
+    /// (RFC 4291 §2.5.6), which hosts send on their own.
     pub(crate) fn is_routed(&self) -> bool {
         let link_local = |address| match address {
             IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
@@ -76,7 +76,7 @@ impl Headers {
         !(nobody || link_local(self.source) || link_local(self.destination))
     }
 
-    /// What the packet allows queues to do.
+    /// The ECN capability of the packet.
     pub(crate) fn ecn(&self) -> Ecn {
         match self.ecn {
             ECN_CAPABLE_0 | ECN_CAPABLE_1 => Ecn::Capable,

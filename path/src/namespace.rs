@@ -63,7 +63,7 @@ impl Namespace {
             .map_err(|error| PathError::Spawn { program, error })
     }
 
-    /// Where the namespace is while this process has it, for
+    /// The path of the namespace while this process has it, for
     /// `nsenter --net=PATH COMMAND`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -72,7 +72,7 @@ impl Namespace {
     }
 }
 
-/// Runs `work` on a thread of its own; a panic goes on here.
+/// Runs `work` on its own thread; a panic continues in this one.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().spawn_scoped(scope, work)?;

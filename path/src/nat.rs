@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct Nat {
     settings: Rebinding,
     random: Random,
-    /// How often it has forgotten.
+    /// The number of times that it has forgotten its bindings.
     rebindings: u64,
     /// The last byte of the client's address outside, if it is not its own.
     host: Option<u8>,
@@ -39,12 +39,12 @@ impl Nat {
         }
     }
 
-    /// How often it has forgotten its bindings.
+    /// The number of times that it has forgotten its bindings.
     pub(crate) fn rebindings(&self) -> u64 {
         self.rebindings
     }
 
-    /// A packet of the client goes out.
+    /// Translates a packet of the client.
     pub(crate) fn outgoing(&mut self, headers: &Headers, packet: &mut [u8], elapsed: Time) {
         self.forget_by(elapsed);
         let Some(ends) = headers.udp_ends(packet) else {
@@ -58,7 +58,7 @@ impl Nat {
         headers.set_udp_ends(packet, Ends { source, ..ends });
     }
 
-    /// A packet of the server comes in; says whether it passes.
+    /// Translates a packet of the server; true if it passes.
     pub(crate) fn incoming(&mut self, headers: &Headers, packet: &mut [u8], elapsed: Time) -> bool {
         self.forget_by(elapsed);
         let Some(ends) = headers.udp_ends(packet) else {
@@ -77,7 +77,7 @@ impl Nat {
         true
     }
 
-    /// When it forgets next, after having forgotten `count` times.
+    /// The time at which it forgets next, after having forgotten `count` times.
     fn due(&self, count: u64) -> Option<Time> {
         let count = u32::try_from(count).ok()?;
         let again = match count {

@@ -1,4 +1,4 @@
-//! What a path has measured.
+//! The report of a path.
 
 use gallop_network::conveyor::Conveyor;
 use gallop_network::time::Time;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use crate::exit::ExitCounts;
 
-/// What a path has measured in its time.
+/// The counters and measurements of a path.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How long it was there.
+    /// The time that it existed.
     pub seconds: f64,
     /// From the client to the server.
     pub to_server: DirectionReport,
     /// From the server to the client.
     pub to_client: DirectionReport,
-    /// How often the NAT forgot its bindings.
+    /// The number of times that the NAT forgot its bindings.
     pub rebindings: u64,
-    /// How late packets left.
+    /// The lateness of packets.
     pub lateness: Lateness,
     /// Processor time that the path took.
     pub cpu_seconds: f64,
-    /// Whether its thread had real-time priority.
+    /// True if its thread had real-time priority.
     pub real_time_priority: bool,
 }
 
-/// What a path has measured in one direction. Bytes are those of IP packets.
+/// The counters of one direction. Bytes are those of IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionReport {
     /// Packets that came.
@@ -74,12 +74,12 @@ impl DirectionReport {
     }
 }
 
-/// How much later than due packets left the path.
+/// The lateness of packets that left the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
-    /// In the mean.
+    /// The mean.
     pub mean_s: f64,
-    /// At most.
+    /// The maximum.
     pub max_s: f64,
     /// Packets that were more than a millisecond late.
     pub over_1ms_packets: u64,

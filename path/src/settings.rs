@@ -1,4 +1,4 @@
-//! What a path is like.
+//! The settings of a path.
 
 use gallop_network::queue::QueueSpec;
 use gallop_network::units::{Buffer, Rate, Span};
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What a path is like in both directions.
+/// The settings of a path in both directions.
 ///
 /// Everything that changes with time counts from the first packet of the client.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Settings {
     pub to_client: Direction,
     /// The NAT before the client, if there is one that forgets.
     pub rebinding: Option<Rebinding>,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// A pcap file for the packets as they leave the path, at both ends.
     pub capture: Option<PathBuf>,
@@ -39,8 +39,7 @@ impl Settings {
     }
 }
 
-/// What one direction is like: a queue, a link, and what happens to packets at
-/// its end.
+/// The settings of one direction: a queue, a link, and errors at its end.
 ///
 /// NOTE: The simulator's experiments lose and damage packets at the entrance of a
 /// link; here they are lost and damaged when they have used it, as on the paths
@@ -51,7 +50,7 @@ pub struct Direction {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// What waits for the link.
+    /// The queue before the link.
     pub queue: QueueSpec,
     /// Packets that are lost at random.
     pub loss: Option<Errors>,
@@ -150,11 +149,11 @@ impl FromStr for Errors {
 /// Times in which all packets are lost, in turn with times in which they are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blackhole {
-    /// How long packets pass.
+    /// The time in which packets pass.
     pub on: Duration,
-    /// How long they are lost.
+    /// The time in which they are lost.
     pub off: Duration,
-    /// How many times they are lost; after that they pass.
+    /// The number of black holes; after the last one packets pass.
     pub times: u32,
 }
 
@@ -183,19 +182,19 @@ impl FromStr for Blackhole {
     }
 }
 
-/// A NAT before the client that forgets its bindings of UDP ports. What the
-/// server sends to a forgotten one is lost.
+/// A NAT before the client that forgets its bindings of UDP ports. Packets that the server sends to a
+/// forgotten binding are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
-    /// What is new afterwards.
+    /// The part of the client's address that changes.
     pub what: Rebound,
-    /// When it happens first.
+    /// The time of the first rebinding.
     pub first: Duration,
-    /// How long after that it happens again, and again.
+    /// The interval of further rebindings.
     pub every: Option<Duration>,
 }
 
-/// What a rebinding changes.
+/// The part of an address that a rebinding changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebound {
     /// The client's port.
@@ -212,7 +211,7 @@ impl FromStr for Rebound {
         match text {
             "port" => Ok(Rebound::Port),
             "addr" => Ok(Rebound::Address),
-            _ => Err(SettingError::new(text, "what is rebound: port or addr")),
+            _ => Err(SettingError::new(text, "port or addr")),
         }
     }
 }
@@ -220,7 +219,7 @@ impl FromStr for Rebound {
 /// A time such as "15ms".
 ///
 /// # Errors
-/// Says what would be right.
+/// The text is not of this form; the error says what would be right.
 pub fn span(text: &str) -> Result<Duration, gallop_network::units::UnitError> {
     text.parse().map(Span::duration)
 }
@@ -229,7 +228,7 @@ pub fn span(text: &str) -> Result<Duration, gallop_network::units::UnitError> {
 /// `{ kind = "codel", limit = "1000p" }`, as in an experiment's file.
 ///
 /// # Errors
-/// Says what would be right.
+/// The text is not of this form; the error says what would be right.
 pub fn queue(text: &str) -> Result<QueueSpec, SettingError> {
     #[derive(Deserialize)]
     struct Line {

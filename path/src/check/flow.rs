@@ -44,18 +44,17 @@ pub(super) struct Arrival {
     pub(super) received: Duration,
 }
 
-/// What is seen of a flow.
+/// The measurements of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) arrivals: Vec<Arrival>,
     /// Datagrams that arrived changed.
     pub(super) damaged: usize,
-    /// When the last datagram was sent, since the start of the flow.
+    /// The time of the last datagram that was sent, since the start of the flow.
     last_sent: Duration,
 }
 
-/// A payload says twice when it was sent, so that damage shows; the rest is all
-/// the same.
+/// A payload has its sending time twice, so that damage shows; its other bytes are all the same.
 const STAMP_BYTES: usize = 8;
 const FILLER: u8 = 0x55;
 
@@ -66,7 +65,7 @@ fn stamp(payload: &mut [u8], sent: Duration) {
     }
 }
 
-/// When a payload was sent; none if it is damaged.
+/// The time at which a payload was sent; `None` if it is damaged.
 fn stamped(payload: &[u8]) -> Option<Duration> {
     let (first, rest) = payload.split_first_chunk::<STAMP_BYTES>()?;
     let (second, rest) = rest.split_first_chunk::<STAMP_BYTES>()?;
@@ -159,7 +158,7 @@ impl Flow {
 }
 
 impl Observed {
-    /// When the last datagram was sent, since the start of the flow.
+    /// The time of the last datagram that was sent, since the start of the flow.
     pub(super) fn sending_time(&self) -> Duration {
         self.last_sent
     }

@@ -1,5 +1,4 @@
-//! The path checked against itself: flows of datagrams see the rate, delay and
-//! buffer that were asked for, and what else was.
+//! The path's self-check: flows of datagrams see the rate, delay, buffer and errors of the settings.
 
 mod flow;
 
@@ -14,7 +13,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// How far what is seen may be from what was asked for.
+/// The relative tolerance of a measurement.
 const TOLERANCE: f64 = 0.02;
 
 /// Standard deviations around the mean of a binomial distribution that hold
@@ -24,27 +23,27 @@ const DEVIATIONS: f64 = 3.3;
 /// IP packets of full flows.
 const FULL_PACKET_BYTES: u64 = 1500;
 
-/// What has been seen, beside what was asked for.
+/// A measurement beside its expected value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurement {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     /// Its unit; empty for a count.
     pub unit: &'static str,
-    /// What was asked for.
+    /// The expected value.
     pub expected: f64,
-    /// What was seen.
+    /// The measured value.
     pub measured: f64,
-    /// The least that is right.
+    /// The least value that passes.
     pub low: f64,
-    /// The most that is right.
+    /// The largest value that passes.
     pub high: f64,
-    /// Whether it is right.
+    /// True if it passes.
     pub good: bool,
 }
 
 impl Measurement {
-    /// Right within [`TOLERANCE`].
+    /// A measurement that passes within [`TOLERANCE`].
     fn near(name: &'static str, unit: &'static str, expected: f64, measured: f64) -> Measurement {
         let margin = expected.abs() * TOLERANCE;
         Measurement::within(name, unit, expected, measured, margin)
@@ -140,7 +139,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// How long the default link takes for a full packet.
+/// The time that the default link takes for a full packet.
 fn service() -> Duration {
     Direction::default().rate.time_to_send(FULL_PACKET_BYTES)
 }

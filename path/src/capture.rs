@@ -1,13 +1,13 @@
 //! Packets in a file.
 
-use crate::PathError;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Nanosecond timestamps, in the byte order of the writer
-/// (draft-ietf-opsawg-pcap §4).
+use crate::PathError;
+
+/// Nanosecond timestamps, in the byte order of the writer (draft-ietf-opsawg-pcap §4).
 const MAGIC: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
 /// Packets begin with the IP header (LINKTYPE_RAW).

@@ -1,30 +1,22 @@
 //! Paths: two namespaces with a device each, and the thread between them.
 
-use crate::forward::Forwarder;
-use crate::{Namespace, PathError, Report, Settings};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// The client, in a private range (RFC 1918 §3). The one for tests of networks (RFC 2544 §C.2.2) will
-/// not do: s2n-quic's server takes no packets from a client that moves within it.
-pub const CLIENT_IPV4: Ipv4Addr = Ipv4Addr::new(10, 18, 0, 100);
-/// The client, as on the interop runner's network.
-pub const CLIENT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100);
-/// The server, in the same range.
-pub const SERVER_IPV4: Ipv4Addr = Ipv4Addr::new(10, 18, 100, 100);
-/// The server, as on the interop runner's network.
-pub const SERVER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100);
+use crate::forward::Forwarder;
+use crate::{
+    CLIENT_IPV4, CLIENT_IPV6, MTU_BYTES, Namespace, PathError, Report, SERVER_IPV4, SERVER_IPV6,
+    Settings,
+};
 
-/// The longest IP packet that fits.
-pub const MTU_BYTES: u16 = 1500;
-
-/// Packets that wait in the kernel until the path looks at them. The path's own
-/// queue is what should drop.
+/// Packets that wait in the kernel until the path looks at them. The path's own queue is what
+/// should drop.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
 /// A path that carries packets until it is stopped or dropped.
@@ -38,8 +30,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// Makes both namespaces with their devices and addresses, and starts to
-    /// carry packets between them.
+    /// Makes both namespaces with their devices and addresses, and starts to carry packets between
+    /// them.
     ///
     /// # Errors
     /// The settings contradict themselves, or the system refuses something.
@@ -100,24 +92,6 @@ impl Path {
         report
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| PathError::Failed { error })
-    }
-}
-
-/// The client's address of the version of `ip`.
-#[must_use]
-pub fn client_address(ipv6: bool) -> IpAddr {
-    match ipv6 {
-        true => CLIENT_IPV6.into(),
-        false => CLIENT_IPV4.into(),
-    }
-}
-
-/// The server's address of the version of `ip`.
-#[must_use]
-pub fn server_address(ipv6: bool) -> IpAddr {
-    match ipv6 {
-        true => SERVER_IPV6.into(),
-        false => SERVER_IPV4.into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What all queue disciplines have in common, and how FQ-CoDel shares.
+//! Properties that all queue disciplines have in common, and the shares of FQ-CoDel.
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
@@ -106,8 +106,8 @@ fn limits() -> impl Strategy<Value = Buffer> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What comes in waits, has gone out or has been dropped, once; the limit holds; packets of one
-    /// flow stay in order.
+    /// Each packet that came in waits, has gone out or has been dropped, once; the limit holds;
+    /// packets of one flow stay in order.
     #[test]
     fn nothing_appears_or_disappears(limit in limits(), steps in steps()) {
         for mut queue in all_kinds(limit) {

@@ -1,11 +1,12 @@
 //! Quantities as tc(8) writes them.
 
-use gallop_network::units::{Buffer, Rate, Span};
-use proptest::prelude::*;
 use std::fmt::Display;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
+
+use gallop_network::units::{Buffer, Rate, Span};
+use proptest::prelude::*;
 
 fn error<T: FromStr<Err: Display>>(text: &str) -> String {
     text.parse::<T>()

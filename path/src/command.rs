@@ -1,5 +1,12 @@
 //! The command line.
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use clap::{Args, Parser, Subcommand};
 use gallop_network::queue::QueueSpec;
 use gallop_network::units::Rate;
@@ -11,19 +18,12 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// An emulated network path between two network namespaces
 ///
-/// One process carries IP packets between a client's and a server's namespace, in
-/// real time, with the links and queues of the simulator. The client has the
-/// addresses 10.18.0.100 and fd00:cafe:cafe::100, the server 10.18.100.100
-/// and fd00:cafe:cafe:100::100.
+/// One process carries IP packets between a client's and a server's namespace, in real time, with
+/// the links and queues of the simulator. The client has the addresses 10.18.0.100 and
+/// fd00:cafe:cafe::100, the server 10.18.100.100 and fd00:cafe:cafe:100::100.
 #[derive(Debug, Parser)]
 #[command(name = "gallop-path", version, args_override_self = true)]
 struct Arguments {
@@ -36,8 +36,8 @@ enum Task {
     /// Makes a path and runs commands at its ends
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Box<Run>),
-    /// Checks a path against itself: rate, delay, buffer, losses and more are those
-    /// that were asked for
+    /// Checks a path against itself: rate, delay, buffer, losses and more are those that were asked
+    /// for
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
 }
@@ -50,8 +50,7 @@ Exit code: 0 if all checks pass, 1 if not or if a path cannot be made.";
 
 #[derive(Debug, Args)]
 struct Check {
-    /// Writes what was measured as JSON to standard output, and the table to standard
-    /// error
+    /// Writes what was measured as JSON to standard output, and the table to standard error
     #[arg(long)]
     json: bool,
 }
@@ -95,8 +94,8 @@ struct PathArguments {
     #[arg(long, default_value = "15ms", value_parser = span)]
     delay: Duration,
 
-    /// Queue before the link: 25p or 64kb (drop-tail), unlimited, or a table as in
-    /// an experiment's file, such as '{ kind = "codel", limit = "1000p" }'
+    /// Queue before the link: 25p or 64kb (drop-tail), unlimited, or a table as in an experiment's
+    /// file, such as '{ kind = "codel", limit = "1000p" }'
     #[arg(long, default_value = "25p", value_parser = queue)]
     queue: QueueSpec,
 
@@ -112,8 +111,7 @@ struct PathArguments {
     #[arg(long, value_name = "QUEUE", value_parser = queue)]
     queue_to_server: Option<QueueSpec>,
 
-    /// Share of packets lost in each direction, and at most so many in a row: 2%, or
-    /// 30%,burst=3
+    /// Share of packets lost in each direction, and at most so many in a row: 2%, or 30%,burst=3
     #[arg(long, value_name = "SHARE")]
     loss: Option<Errors>,
 
@@ -121,8 +119,8 @@ struct PathArguments {
     #[arg(long, value_name = "SHARE")]
     corrupt: Option<Errors>,
 
-    /// Loses everything for a while, after a while: on=5s,off=2s, and times=3 if it
-    /// happens more than once
+    /// Loses everything for a while, after a while: on=5s,off=2s, and times=3 if it happens more
+    /// than once
     #[arg(long, value_name = "TIMES")]
     blackhole: Option<Blackhole>,
 
@@ -258,8 +256,8 @@ fn process(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Waits until `client` ends; returns its exit code. A terminal sends SIGINT and
-/// SIGHUP to it as well, so only SIGTERM is passed on.
+/// Waits until `client` ends; returns its exit code. A terminal sends SIGINT and SIGHUP to it as
+/// well, so only SIGTERM is passed on.
 fn wait_for(mut client: Child, mut signals: Signals) -> std::io::Result<ExitCode> {
     let process = process(&client);
     let handle = signals.handle();

@@ -1,8 +1,9 @@
 //! Damage to datagrams.
 
-use crate::ip::Headers;
 use gallop_network::random::Random;
 use rand::RngExt;
+
+use crate::ip::Headers;
 
 /// The number of bytes at the start of a datagram that damage can hit: the header and some of the
 /// protected payload, so that both are hit often.
@@ -26,9 +27,10 @@ pub(crate) fn is_version_negotiation(payload: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gallop_network::random;
+
     use super::*;
     use crate::ip::tests::{datagram, is_sound};
-    use gallop_network::random;
 
     #[test]
     fn one_byte_near_the_start_is_changed() {

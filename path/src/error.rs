@@ -1,6 +1,7 @@
 //! Reasons why a path cannot be made or cannot go on.
 
 use std::io;
+
 use thiserror::Error;
 
 /// The remedy where namespaces or devices are refused.

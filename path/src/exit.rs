@@ -1,13 +1,14 @@
 //! The end of a link: what happens to packets that have used it.
 
-use crate::damage::{damage, is_version_negotiation};
-use crate::ip::Headers;
-use crate::settings::{Blackhole, Direction, Errors};
 use gallop_network::Invalid;
 use gallop_network::impairment::{Fate, GivenLoss, Impairment, Outage, RandomLoss};
 use gallop_network::packet::Packet;
 use gallop_network::random::Random;
 use gallop_network::time::Time;
+
+use crate::damage::{damage, is_version_negotiation};
+use crate::ip::Headers;
+use crate::settings::{Blackhole, Direction, Errors};
 
 /// Loses and damages packets.
 #[derive(Debug)]
@@ -80,8 +81,8 @@ impl Exit {
         })
     }
 
-    /// Decides about `packet`, which leaves the link when so much time has
-    /// `elapsed` since the client's first packet; says whether it goes on.
+    /// Decides about `packet`, which leaves the link when so much time has `elapsed` since the
+    /// client's first packet; says whether it goes on.
     pub(crate) fn pass(&mut self, headers: &Headers, packet: &mut Packet, elapsed: Time) -> bool {
         let mut holes = self.blackhole.iter_mut();
         if holes.any(|hole| hole.decide(packet, elapsed) == Fate::Lose) {
@@ -127,11 +128,13 @@ fn outages(blackhole: Blackhole) -> Vec<Outage> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::ip::tests::{datagram, is_sound};
+    use std::time::Duration;
+
     use gallop_network::Side;
     use gallop_network::random::stream;
-    use std::time::Duration;
+
+    use super::*;
+    use crate::ip::tests::{datagram, is_sound};
 
     /// Sends `count` datagrams, one per millisecond; returns those that pass.
     fn passed(settings: &Direction, payload: &[u8], count: u64) -> (Vec<Packet>, ExitCounts) {

@@ -1,12 +1,10 @@
 //! The thread that carries packets.
 
-use crate::capture::Capture;
-use crate::exit::Exit;
-use crate::ip::Headers;
-use crate::nat::Nat;
-use crate::report::LatenessMeter;
-use crate::settings::Direction;
-use crate::{DirectionReport, MTU_BYTES, PathError, Report, Settings};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
 use gallop_network::conveyor::Conveyor;
 use gallop_network::link::Link;
 use gallop_network::packet::{Ecn, Packet};
@@ -16,10 +14,6 @@ use gallop_network::{Invalid, Side};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
@@ -27,8 +21,15 @@ use thread_priority::unix::{
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use tun_rs::SyncDevice;
 
-/// At most so many packets are read from one device before the other has its
-/// turn.
+use crate::capture::Capture;
+use crate::exit::Exit;
+use crate::ip::Headers;
+use crate::nat::Nat;
+use crate::report::LatenessMeter;
+use crate::settings::Direction;
+use crate::{DirectionReport, MTU_BYTES, PathError, Report, Settings};
+
+/// At most so many packets are read from one device before the other has its turn.
 const BATCH_PACKETS: usize = 64;
 
 /// Streams of random numbers that one direction may use.
@@ -207,7 +208,7 @@ impl Forwarder {
 
     fn hand_on(&mut self, direction: usize, mut packet: Packet, due: Time) -> io::Result<()> {
         let way = &mut self.ways[direction];
-        // What was parsed at the entrance is parsed again at the end.
+        // The headers parsed at the entrance are parsed again at the end.
         let Some(headers) = Headers::parse(packet.payload()) else {
             return Ok(());
         };
@@ -248,8 +249,7 @@ impl Forwarder {
     }
 }
 
-/// Asks for punctual timers, and for real-time priority; says whether it has got
-/// the latter.
+/// Asks for punctual timers, and for real-time priority; says whether it has got the latter.
 fn be_punctual() -> bool {
     // Without them the path is less exact, which its lateness shows.
     let _ = nix::sys::prctl::set_timerslack(1);

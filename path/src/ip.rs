@@ -1,9 +1,10 @@
 //! IP packets: what the path looks at and what it changes, checksums included.
 
-use gallop_network::packet::Ecn;
-use smoltcp::wire::{IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
+
+use gallop_network::packet::Ecn;
+use smoltcp::wire::{IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
 
 /// The lowest two bits of the traffic class (RFC 3168 §5).
 const ECN_MASK: u8 = 0b11;
@@ -85,8 +86,7 @@ impl Headers {
         }
     }
 
-    /// A number for the packet's flow: the same for the same protocol, addresses
-    /// and ports.
+    /// A number for the packet's flow: the same for the same protocol, addresses and ports.
     pub(crate) fn flow(&self, packet: &[u8]) -> usize {
         let mut hasher = DefaultHasher::new();
         (self.source, self.destination, u8::from(self.protocol)).hash(&mut hasher);
@@ -113,8 +113,8 @@ impl Headers {
         Some(udp.payload())
     }
 
-    /// Lets `edit` change the payload of a UDP datagram; the checksum is right
-    /// afterwards. Does nothing to other packets.
+    /// Lets `edit` change the payload of a UDP datagram; the checksum is right afterwards. Does
+    /// nothing to other packets.
     pub(crate) fn edit_udp_payload(&self, packet: &mut [u8], edit: impl FnOnce(&mut [u8])) {
         if let Some(mut udp) = self.udp_mut(packet) {
             edit(udp.payload_mut());
@@ -122,8 +122,8 @@ impl Headers {
         }
     }
 
-    /// Gives a UDP datagram other ends, and checksums that are right. Does nothing
-    /// to other packets, or if the ends are of another version of IP.
+    /// Gives a UDP datagram other ends, and checksums that are right. Does nothing to other
+    /// packets, or if the ends are of another version of IP.
     pub(crate) fn set_udp_ends(&self, packet: &mut [u8], ends: Ends) {
         let (source, destination) = (ends.source.ip(), ends.destination.ip());
         match (self.source, source, destination) {
@@ -181,9 +181,10 @@ impl Headers {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
     use gallop_network::random::stream;
     use rand::RngExt;
+
+    use super::*;
 
     /// A UDP datagram between these ends.
     pub(crate) fn datagram(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {

@@ -1,7 +1,5 @@
 //! Network namespaces without names.
 
-use crate::PathError;
-use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -9,8 +7,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread;
 
-/// A network namespace that exists as long as this value, or a process or socket
-/// in it.
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::PathError;
+
+/// A network namespace that exists as long as this value, or a process or socket in it.
 #[derive(Debug)]
 pub struct Namespace {
     /// The namespace itself, in /proc.
@@ -36,8 +37,8 @@ impl Namespace {
         Ok(Namespace { file })
     }
 
-    /// Runs `work` on a thread in the namespace and waits for it. Sockets and
-    /// devices made there, and processes started there, stay in the namespace.
+    /// Runs `work` on a thread in the namespace and waits for it. Sockets and devices made there,
+    /// and processes started there, stay in the namespace.
     ///
     /// # Errors
     /// The system does not let the thread enter.
@@ -63,8 +64,7 @@ impl Namespace {
             .map_err(|error| PathError::Spawn { program, error })
     }
 
-    /// The path of the namespace while this process has it, for
-    /// `nsenter --net=PATH COMMAND`.
+    /// The path of the namespace while this process has it, for `nsenter --net=PATH COMMAND`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let (process, file) = (std::process::id(), self.file.as_raw_fd());

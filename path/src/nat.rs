@@ -1,13 +1,15 @@
 //! A NAT before the client that forgets its bindings.
 
-use crate::ip::{Ends, Headers};
-use crate::settings::{Rebinding, Rebound};
-use gallop_network::random::Random;
-use gallop_network::time::Time;
-use rand::RngExt;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
+use gallop_network::random::Random;
+use gallop_network::time::Time;
+use rand::RngExt;
+
+use crate::ip::{Ends, Headers};
+use crate::settings::{Rebinding, Rebound};
 
 /// Translates the client's ends of UDP datagrams.
 #[derive(Debug)]
@@ -101,8 +103,7 @@ impl Nat {
         }
     }
 
-    /// A new binding for an end of the client. The first one of a port is the port
-    /// itself.
+    /// A new binding for an end of the client. The first one of a port is the port itself.
     fn bind(&mut self, client: SocketAddr) -> SocketAddr {
         let mut port = client.port();
         // With all ports used up, any is as good.
@@ -139,9 +140,10 @@ fn with_host(address: IpAddr, host: u8) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use gallop_network::random;
+
     use super::*;
     use crate::ip::tests::{datagram, is_sound};
-    use gallop_network::random;
 
     const CLIENT: &str = "10.18.0.100:4000";
     const SERVER: &str = "10.18.100.100:443";

@@ -1,10 +1,11 @@
 //! The report of a path.
 
+use std::fmt;
+use std::time::Duration;
+
 use gallop_network::conveyor::Conveyor;
 use gallop_network::time::Time;
 use serde::Serialize;
-use std::fmt;
-use std::time::Duration;
 
 use crate::exit::ExitCounts;
 

@@ -1,13 +1,14 @@
 //! The settings of a path.
 
-use gallop_network::queue::QueueSpec;
-use gallop_network::units::{Buffer, Rate, Span};
-use serde::Deserialize;
-use serde::de::{self, IntoDeserializer, value::StrDeserializer};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use gallop_network::queue::QueueSpec;
+use gallop_network::units::{Buffer, Rate, Span};
+use serde::Deserialize;
+use serde::de::{self, IntoDeserializer, value::StrDeserializer};
 use thiserror::Error;
 
 /// The settings of a path in both directions.
@@ -41,9 +42,8 @@ impl Settings {
 
 /// The settings of one direction: a queue, a link, and errors at its end.
 ///
-/// NOTE: The simulator's experiments lose and damage packets at the entrance of a
-/// link; here they are lost and damaged when they have used it, as on the paths
-/// of the QUIC interop runner.
+/// NOTE: The simulator's experiments lose and damage packets at the entrance of a link; here they
+/// are lost and damaged when they have used it, as on the paths of the QUIC interop runner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
     /// Bits of IP packets per second.
@@ -54,12 +54,11 @@ pub struct Direction {
     pub queue: QueueSpec,
     /// Packets that are lost at random.
     pub loss: Option<Errors>,
-    /// Packets that are lost in any case, by their numbers among those that leave the link,
-    /// from 1.
+    /// Packets that are lost in any case, by their numbers among those that leave the link, from 1.
     pub lost: Vec<u64>,
-    /// UDP datagrams that are damaged. Their checksums are right, so that they
-    /// reach the endpoint. Version Negotiation packets are spared: a damaged
-    /// version is answered by one that a client has to ignore (RFC 9000 §6.2).
+    /// UDP datagrams that are damaged. Their checksums are right, so that they reach the endpoint.
+    /// Version Negotiation packets are spared: a damaged version is answered by one that a client
+    /// has to ignore (RFC 9000 §6.2).
     pub corruption: Option<Errors>,
     /// Times in which all packets are lost.
     pub blackhole: Option<Blackhole>,
@@ -182,8 +181,8 @@ impl FromStr for Blackhole {
     }
 }
 
-/// A NAT before the client that forgets its bindings of UDP ports. Packets that the server sends to a
-/// forgotten binding are lost.
+/// A NAT before the client that forgets its bindings of UDP ports. Packets that the server sends to
+/// a forgotten binding are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
     /// The part of the client's address that changes.

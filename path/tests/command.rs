@@ -1,5 +1,5 @@
-//! The command, as a user gives it. Where network namespaces are not permitted,
-//! these tests say so and check nothing.
+//! The command, as a user gives it. Where network namespaces are not permitted, these tests say so
+//! and check nothing.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether this place permits paths.
+/// True if this host permits paths.
 fn is_permitted() -> bool {
     let output = gallop_path(&["run", "--", "true"]);
     if !output.status.success() {

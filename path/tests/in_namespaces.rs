@@ -1,13 +1,14 @@
-//! Paths as they are used. Where network namespaces are not permitted, these tests
-//! say so and check nothing.
+//! Paths as they are used. Where network namespaces are not permitted, these tests say so and check
+//! nothing.
 
 #![cfg(target_os = "linux")]
 
-use gallop_path::settings::Direction;
-use gallop_path::{Path, PathError, SERVER_IPV4, SERVER_IPV6, Settings, check};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+
+use gallop_path::settings::Direction;
+use gallop_path::{Path, PathError, SERVER_IPV4, SERVER_IPV6, Settings, check};
 
 /// The tests take turns: what they measure suffers when they run side by side.
 static TURN: Mutex<()> = Mutex::new(());
@@ -34,8 +35,8 @@ fn a_path_is_what_was_asked_for() {
     if path(&Settings::default()).is_none() {
         return;
     }
-    // A machine that stands still for a while spoils a measurement; a path that is
-    // wrong is wrong every time.
+    // A machine that stands still for a while spoils a measurement; a path that is wrong is wrong
+    // every time.
     let mut wrong = Vec::new();
     for _ in 0..3 {
         let measurements = check::run(|measurement| eprintln!("{measurement}"));

@@ -1,13 +1,14 @@
 //! A flow of UDP datagrams and what its receiver sees.
 
-use crate::{Path, PathError, client_address, server_address};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that a receiver waits for the next datagram: longer than any black
-/// hole or full buffer of the checks.
+use crate::{Path, PathError, client_address, server_address};
+
+/// The longest that a receiver waits for the next datagram: longer than any black hole or full
+/// buffer of the checks.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Datagrams at an even pace.
@@ -163,8 +164,7 @@ impl Observed {
         self.last_sent
     }
 
-    /// The median of the time from sending to arrival, without the first `skipped`
-    /// datagrams.
+    /// The median of the time from sending to arrival, without the first `skipped` datagrams.
     pub(super) fn median_delay(&self, skipped: usize) -> Duration {
         let arrivals = self.arrivals.iter().skip(skipped);
         let mut delays: Vec<_> = arrivals
@@ -186,8 +186,8 @@ impl Observed {
         }
     }
 
-    /// Times longer than `least` in which nothing arrived, by start and end since
-    /// the first arrival.
+    /// Times longer than `least` in which nothing arrived, by start and end since the first
+    /// arrival.
     pub(super) fn gaps(&self, least: Duration) -> Vec<(Duration, Duration)> {
         let first = self.arrivals.first().map(|arrival| arrival.received);
         let since_first = |arrival: &Arrival| arrival.received - first.unwrap_or_default();

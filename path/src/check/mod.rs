@@ -1,23 +1,25 @@
-//! The path's self-check: flows of datagrams see the rate, delay, buffer and errors of the settings.
+//! The path's self-check: flows of datagrams see the rate, delay, buffer and errors of the
+//! settings.
 
 mod flow;
 
-use crate::settings::{Blackhole, Direction, Errors, Rebinding, Rebound};
-use crate::{Path, PathError, Settings};
-use flow::{Flow, Observed};
-use gallop_network::queue::QueueSpec;
-use gallop_network::units::{Buffer, Rate};
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use gallop_network::queue::QueueSpec;
+use gallop_network::units::{Buffer, Rate};
+use serde::Serialize;
+
+use crate::settings::{Blackhole, Direction, Errors, Rebinding, Rebound};
+use crate::{Path, PathError, Settings};
+use flow::{Flow, Observed};
+
 /// The relative tolerance of a measurement.
 const TOLERANCE: f64 = 0.02;
 
-/// Standard deviations around the mean of a binomial distribution that hold
-/// 999 of 1000 samples.
+/// Standard deviations around the mean of a binomial distribution that hold 999 of 1000 samples.
 const DEVIATIONS: f64 = 3.3;
 
 /// IP packets of full flows.
@@ -95,8 +97,7 @@ impl fmt::Display for Measurement {
     }
 }
 
-/// Checks all, and tells `seen` about every measurement as it comes. It takes some
-/// ten seconds.
+/// Checks all, and tells `seen` about every measurement as it comes. It takes some ten seconds.
 ///
 /// # Errors
 /// There is no path.
@@ -221,8 +222,8 @@ fn full_buffer(names: [&'static str; 3], flow: Flow) -> Checked {
         .rate
         .time_to_send(BUFFER * FULL_PACKET_BYTES);
 
-    // All that was sent, but what the link could send meanwhile and what the
-    // buffer and the link hold at the end.
+    // All that was sent, but what the link could send meanwhile and what the buffer and the link
+    // hold at the end.
     let sent_meanwhile = observed.sending_time().as_secs_f64() / service().as_secs_f64();
     let expected_drops = f64::from(flow.count) - sent_meanwhile - (BUFFER + 1) as f64;
     let mbit = Rate::MEGABIT.bps() as f64;
@@ -280,8 +281,8 @@ fn blackhole() -> Checked {
     let gaps = observed.gaps(hole.off / 2);
     let mut measurements = vec![Measurement::exactly("black holes", 2, gaps.len())];
     if let Some(&(start, end)) = gaps.first() {
-        // Time counts from when the first packet comes, but is seen from when it
-        // leaves; arrivals are one spacing apart even without a hole.
+        // Time counts from when the first packet comes, but is seen from when it leaves; arrivals
+        // are one spacing apart even without a hole.
         let wire_bytes = flow.wire_bytes();
         let empty = settings.to_server.delay + settings.to_server.rate.time_to_send(wire_bytes);
         let on = milliseconds(hole.on.saturating_sub(empty));
@@ -351,8 +352,7 @@ fn rebinding() -> Checked {
     Ok(measurements)
 }
 
-/// Sends `flow` over a path; returns what is seen of it, and the packets that the
-/// queue dropped.
+/// Sends `flow` over a path; returns what is seen of it, and the packets that the queue dropped.
 fn observe(settings: &Settings, flow: &Flow) -> Result<(Observed, u64), PathError> {
     let path = Path::start(settings)?;
     let observed = flow.run(&path)?;

@@ -1,4 +1,4 @@
-//! Puts the published release and the plug point's patch together, for src/lib.rs to include.
+//! Puts the published release and the series of patches together, for src/lib.rs to include.
 
 use std::env;
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use quiche_assemble::{assemble, Tree, RELEASE};
+use quiche_assemble::{assemble, Tree, RELEASE, VARIABLE};
 
 fn main() -> ExitCode {
     match build() {
@@ -24,12 +24,12 @@ fn main() -> ExitCode {
 fn build() -> Result<(), Box<dyn Error>> {
     let version = env::var("CARGO_PKG_VERSION")?;
     if version != RELEASE {
-        return Err(format!("quiche/Cargo.toml says {version}, the patch fits {RELEASE}").into());
+        return Err(format!("quiche/Cargo.toml says {version}, the patches fit {RELEASE}").into());
     }
     if cfg!(feature = "pkg-config-meta") {
         return Err(
             "the feature pkg-config-meta makes a C library, which this package does not \
-                    build; quiche/README.md tells how to have the whole source tree"
+                    build; quiche/README.md says how to get the whole source tree"
                 .into(),
         );
     }
@@ -37,12 +37,13 @@ fn build() -> Result<(), Box<dyn Error>> {
     let package = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let tree = out.join("quiche");
-    assemble(Tree::Patched, &package, &tree)?;
+    assemble(Tree::from_environment()?, &package, &tree)?;
     split_inner_attributes(&tree.join("src"), &out)?;
     link_boringssl();
-    for input in ["build.rs", "plug-point.patch", "upstream"] {
+    for input in ["build.rs", "patches", "upstream"] {
         println!("cargo::rerun-if-changed={input}");
     }
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree.
+//! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree, and the plug
+//! point's tests on a part of the series.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use quiche_assemble::{RELEASE, Tree, assemble};
+use quiche_assemble::{RELEASE, Tree, VARIABLE, assemble};
 
 use crate::{boringssl, process, setup};
 
@@ -14,18 +15,44 @@ use crate::{boringssl, process, setup};
 ///
 /// Both must have the same tests with the same results, and none may fail.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cargo xtask quiche-tests")]
-pub struct Arguments {}
+#[command(
+    after_help = "Example, the plug point without the patches after it:\n  cargo xtask quiche-tests --patches 1"
+)]
+pub struct Arguments {
+    /// Run the tests of the plug point instead, on the release with the first N patches alone
+    #[arg(long, value_name = "N")]
+    patches: Option<usize>,
+}
 
 /// Runs the command.
 ///
 /// # Errors
 ///
 /// A tool is missing, a tree cannot be put together, or the results differ or have a failure.
-pub fn run(_arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root()?;
     setup::build_tools()?;
-    run_in(&root, &crate::target(&root))
+    match arguments.patches {
+        Some(count) => plug_point(&root, count),
+        None => run_in(&root, &crate::target(&root)),
+    }
+}
+
+/// Runs the tests of the plug point on the release with the first patches alone.
+///
+/// # Errors
+///
+/// There are fewer patches, they do not compile, or a test fails.
+pub fn plug_point(root: &Path, patches: usize) -> Result<()> {
+    let mut tests = process::cargo();
+    tests
+        .current_dir(root)
+        .args(["test", "--locked", "--release", "--package", "quiche"])
+        .args(["--test", "plug_point", "--test", "reno_equivalence"])
+        // With a profile of its own, cargo keeps this quiche beside the usual one.
+        .args(["--config", "profile.release.package.quiche.codegen-units=8"])
+        .env(VARIABLE, patches.to_string());
+    process::run(&mut tests)
 }
 
 /// As [`run`], once the tools are there.
@@ -34,8 +61,8 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
 ///
 /// As [`run`].
 pub fn run_in(root: &Path, target: &Path) -> Result<()> {
-    let released = results(root, target, Tree::Released)?;
-    let patched = results(root, target, Tree::Patched)?;
+    let released = results(root, target, Tree::Released, "released")?;
+    let patched = results(root, target, Tree::Patched, "patched")?;
     for (name, result) in &released {
         match patched.get(name) {
             Some(ours) if ours == result => {}
@@ -61,12 +88,9 @@ pub fn run_in(root: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of one tree and returns the result of each.
-fn results(root: &Path, target: &Path, tree: Tree) -> Result<BTreeMap<String, String>> {
-    let name = match tree {
-        Tree::Released => "released",
-        Tree::Patched => "patched",
-    };
+/// Runs the tests of one tree and returns the result of each. `name` is the tree's in messages and
+/// paths.
+fn results(root: &Path, target: &Path, tree: Tree, name: &str) -> Result<BTreeMap<String, String>> {
     let folder = target.join("quiche-tests").join(name);
     assemble(tree, &root.join("quiche"), &folder)?;
     eprintln!("quiche's tests, {name}");

@@ -67,6 +67,9 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "--workspace",
         ]))
     })?;
+    check("the plug point without the patches after it", || {
+        quiche_tests::plug_point(&root, 1)
+    })?;
     check("what controllers cost", || {
         bench::controllers::check(&bench::Place {
             root: root.clone(),

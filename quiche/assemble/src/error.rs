@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::RELEASE;
+use crate::{RELEASE, VARIABLE};
 
 /// Why a source tree of quiche could not be put together.
 #[derive(Debug, Error)]
@@ -55,9 +55,9 @@ pub enum AssembleError {
         message: String,
     },
 
-    /// A manifest or lock file names another version of quiche than the patch fits.
+    /// A manifest or lock file names another version of quiche than the patches fit.
     #[error(
-        "{} provides quiche {found}, but the patch fits quiche {RELEASE} exactly",
+        "{} provides quiche {found}, but the patches fit quiche {RELEASE} exactly",
         manifest.display()
     )]
     Version {
@@ -95,8 +95,37 @@ pub enum AssembleError {
         line: usize,
     },
 
-    /// The patch is not one that `git diff` writes, or does more than change, add and remove text
-    /// files.
+    /// The folder of the series has a file that is not the next patch.
+    #[error(
+        "{} is out of place: expected {expected:04}-NAME.patch there; the patches of the series are \
+         numbered from 0001 without gaps",
+        path.display()
+    )]
+    Series {
+        /// The file.
+        path: PathBuf,
+        /// The number that was expected.
+        expected: usize,
+    },
+
+    /// The environment variable for [`Tree`](crate::Tree) is not a number.
+    #[error("{VARIABLE} is {found:?}: expected a number of patches")]
+    Variable {
+        /// The value.
+        found: String,
+    },
+
+    /// More patches were asked for than there are.
+    #[error("there are {length} patches, {VARIABLE} must not be {count}")]
+    Count {
+        /// The number of patches that was asked for.
+        count: usize,
+        /// The number of patches in the series.
+        length: usize,
+    },
+
+    /// A patch is not one that `quiche-patch save` writes, or does more than change, add and remove
+    /// text files.
     #[error("cannot read the patch {}: {message}", patch.display())]
     PatchSyntax {
         /// The patch.
@@ -105,11 +134,11 @@ pub enum AssembleError {
         message: String,
     },
 
-    /// The patch does not fit the release.
+    /// A patch does not fit the release with the patches before it.
     #[error(
-        "{} does not apply to {file}, hunk {hunk} at line {line}: the patch has {expected}, the \
-         release {found}. The patch fits the release {RELEASE} exactly; quiche/README.md tells \
-         how to change it and how to carry it over to another release",
+        "{} does not apply to {file}, hunk {hunk} at line {line}: the patch has {expected}, the file \
+         {found}. A patch applies at exactly its lines, to the release {RELEASE} with the patches \
+         before it; quiche/README.md says how to change the series",
         patch.display()
     )]
     Patch {
@@ -119,11 +148,11 @@ pub enum AssembleError {
         file: String,
         /// The hunk of this file, from 1.
         hunk: usize,
-        /// The line of the release's file, from 1.
+        /// The line of the file, from 1.
         line: usize,
         /// The line that the patch has there.
         expected: String,
-        /// The line that the release has there.
+        /// The line that the file has there.
         found: String,
     },
 

@@ -1,4 +1,3 @@
-use std::fs;
 use std::path::Path;
 
 use diffy::patch_set::{FileOperation, ParseOptions, PatchSet};
@@ -7,15 +6,15 @@ use diffy::{Hunk, Line, Patch};
 use crate::AssembleError;
 use crate::files::Files;
 
-/// Applies a patch of `git diff`, with each hunk at exactly the place it names.
-pub(crate) fn apply(files: &mut Files, patch: &Path) -> Result<(), AssembleError> {
-    let text = fs::read_to_string(patch).map_err(AssembleError::io("read", patch))?;
+/// Applies a diff of `git diff`, with each hunk at exactly the place it names. `patch` is the file
+/// that it comes from.
+pub(crate) fn apply(files: &mut Files, patch: &Path, diff: &str) -> Result<(), AssembleError> {
     let syntax = |message: String| AssembleError::PatchSyntax {
         patch: patch.to_owned(),
         message,
     };
 
-    for file_patch in PatchSet::parse(&text, ParseOptions::gitdiff()) {
+    for file_patch in PatchSet::parse(diff, ParseOptions::gitdiff()) {
         let file_patch = file_patch.map_err(|e| syntax(e.to_string()))?;
         let operation = file_patch.operation().strip_prefix(1);
         let (old, new) = match &operation {
@@ -32,19 +31,19 @@ pub(crate) fn apply(files: &mut Files, patch: &Path) -> Result<(), AssembleError
             .as_text()
             .ok_or_else(|| syntax(format!("{name} is patched as a binary file")))?;
 
-        let released = match old {
+        let original = match old {
             Some(_) => files.0.remove(&name),
             None if files.0.contains_key(&name) => {
-                return Err(syntax(format!("{name} is added, but the release has it")));
+                return Err(syntax(format!("{name} is added, but is there already")));
             }
             None => Some(Vec::new()),
         };
-        let released = released
-            .ok_or_else(|| syntax(format!("{name} is changed, but the release lacks it")))?;
-        let released = String::from_utf8(released)
-            .map_err(|_| syntax(format!("{name} is not UTF-8 in the release")))?;
+        let original =
+            original.ok_or_else(|| syntax(format!("{name} is changed, but is not there")))?;
+        let original =
+            String::from_utf8(original).map_err(|_| syntax(format!("{name} is not UTF-8")))?;
 
-        let patched = apply_hunks(&released, hunks).map_err(|misfit| AssembleError::Patch {
+        let patched = apply_hunks(&original, hunks).map_err(|misfit| AssembleError::Patch {
             patch: patch.to_owned(),
             file: name.clone(),
             hunk: misfit.hunk,
@@ -59,7 +58,7 @@ pub(crate) fn apply(files: &mut Files, patch: &Path) -> Result<(), AssembleError
     Ok(())
 }
 
-/// Where a patch and a file differ.
+/// A line at which a patch and a file differ.
 struct Misfit {
     hunk: usize,
     line: usize,
@@ -67,10 +66,10 @@ struct Misfit {
     found: String,
 }
 
-fn apply_hunks(released: &str, patch: &Patch<'_, str>) -> Result<String, Misfit> {
-    let lines: Vec<&str> = released.split_inclusive('\n').collect();
-    let mut patched = String::with_capacity(released.len());
-    let mut next = 0; // the first line that is not yet dealt with
+fn apply_hunks(original: &str, patch: &Patch<'_, str>) -> Result<String, Misfit> {
+    let lines: Vec<&str> = original.split_inclusive('\n').collect();
+    let mut patched = String::with_capacity(original.len());
+    let mut next = 0; // the first line that is not yet copied or dropped
 
     for (index, hunk) in patch.hunks().iter().enumerate() {
         let misfit = |at: usize, expected: &str| Misfit {

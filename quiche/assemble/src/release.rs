@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::AssembleError;
 use crate::files::Files;
 
-/// The release of quiche that the patch fits.
+/// The release of quiche that the patches fit.
 pub const RELEASE: &str = "0.30.0";
 
 /// Reads the files of the release, as listed in `upstream/SHA256SUMS`, and compares them with it.
@@ -46,7 +46,7 @@ pub(crate) fn read(package_dir: &Path) -> Result<Files, AssembleError> {
 ///
 /// # Errors
 ///
-/// When the release is not to be had, is another version, or cannot be read.
+/// The release is not available, is another version, or cannot be read.
 pub fn checksums(package_dir: &Path) -> Result<String, AssembleError> {
     let root = find(package_dir)?;
     let mut names = Vec::new();
@@ -69,7 +69,7 @@ fn list(dir: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Assembl
         if entry.path().is_dir() {
             list(&entry.path(), &format!("{name}/"), names)?;
         } else if !name.starts_with('.') {
-            // Cargo's own notes about the crate start with a dot.
+            // Files whose name starts with a dot are cargo's own.
             names.push(name);
         }
     }
@@ -83,7 +83,7 @@ fn sha256(contents: &[u8]) -> String {
         .collect()
 }
 
-/// What is used of the output of `cargo metadata`.
+/// The part of the output of `cargo metadata` that is used.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -96,7 +96,7 @@ struct Package {
     manifest_path: PathBuf,
 }
 
-/// Finds the folder of the release, which cargo downloads if need be.
+/// Finds the folder of the release. Cargo downloads it if it is missing.
 fn find(package_dir: &Path) -> Result<PathBuf, AssembleError> {
     let manifest = package_dir.join("upstream/Cargo.toml");
     let lock = package_dir.join("upstream/Cargo.lock");

@@ -1,92 +1,13 @@
 //! Assembling the real release, and small changed copies of everything it depends on.
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quiche_assemble::{AssembleError, RELEASE, Tree, assemble, checksums};
+use quiche_assemble::{AssembleError, RELEASE, Tree, assemble, series};
 
-/// The package `quiche` of this project.
-fn package() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// An empty folder.
-fn folder(test: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-fn write(path: PathBuf, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-const POEM: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n";
-
-const PATCH: &str = "\
-diff --git a/src/poem.rs b/src/poem.rs
-index 0000000..1111111 100644
---- a/src/poem.rs
-+++ b/src/poem.rs
-@@ -2,3 +2,4 @@ one
- two
- three
-+three and a half
- four
-@@ -7,3 +8,2 @@ six
- seven
--eight
- nine
-diff --git a/src/new.rs b/src/new.rs
-new file mode 100644
-index 0000000..1111111
---- /dev/null
-+++ b/src/new.rs
-@@ -0,0 +1,2 @@
-+first
-+second
-diff --git a/src/old.rs b/src/old.rs
-deleted file mode 100644
-index 1111111..0000000
---- a/src/old.rs
-+++ /dev/null
-@@ -1 +0,0 @@
--old
-";
-
-/// A package like `quiche`, with a small release of its own beside the lock file.
-fn small_package(test: &str, version: &str, patch: &str) -> PathBuf {
-    let dir = folder(test);
-    let release = dir.join("upstream/release");
-    write(
-        release.join("Cargo.toml"),
-        &format!("[package]\nname = \"quiche\"\nversion = \"{version}\"\nedition = \"2021\"\n"),
-    );
-    write(release.join("src/lib.rs"), "");
-    write(release.join("src/poem.rs"), POEM);
-    write(release.join("src/old.rs"), "old\n");
-    write(
-        dir.join("upstream/Cargo.toml"),
-        "[workspace]\n[package]\nname = \"upstream\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
-         [dependencies]\nquiche = { path = \"release\" }\n",
-    );
-    write(dir.join("upstream/src/lib.rs"), "");
-    write(
-        dir.join("upstream/Cargo.lock"),
-        &format!(
-            "version = 4\n\n[[package]]\nname = \"quiche\"\nversion = \"{version}\"\n\n\
-             [[package]]\nname = \"upstream\"\nversion = \"0.0.0\"\ndependencies = [\"quiche\"]\n"
-        ),
-    );
-    if version == RELEASE {
-        let sums = checksums(&dir).unwrap();
-        write(dir.join("upstream/SHA256SUMS"), &sums);
-    }
-    write(dir.join("plug-point.patch"), patch);
-    dir
-}
+use support::{DIFF, POEM, folder, package, patch_text, small_package, write};
 
 /// The real `upstream` folder, changed by `change`, which is given a file's name and text.
 fn changed_upstream(test: &str, change: impl Fn(&str, String) -> String) -> PathBuf {
@@ -95,6 +16,13 @@ fn changed_upstream(test: &str, change: impl Fn(&str, String) -> String) -> Path
         let text = fs::read_to_string(package().join("upstream").join(name)).unwrap();
         write(dir.join("upstream").join(name), &change(name, text));
     }
+    dir
+}
+
+/// A small package in an empty folder.
+fn small(test: &str, version: &str, diff: &str) -> PathBuf {
+    let dir = folder(test);
+    small_package(&dir, version, diff);
     dir
 }
 
@@ -122,7 +50,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn the_release_and_the_patch_make_both_trees() {
+fn the_release_and_the_series_make_both_trees() {
     let dir = folder("real");
     let (released, patched) = (dir.join("released"), dir.join("patched"));
     assemble(Tree::Released, &package(), &released).unwrap();
@@ -142,7 +70,7 @@ fn the_release_and_the_patch_make_both_trees() {
 
 #[test]
 fn a_patch_changes_adds_and_removes_files() {
-    let package = small_package("patched", RELEASE, PATCH);
+    let package = small("patched", RELEASE, DIFF);
     let tree = package.join("tree");
     assemble(Tree::Patched, &package, &tree).unwrap();
     let read = |name: &str| fs::read_to_string(tree.join("src").join(name)).unwrap();
@@ -156,7 +84,7 @@ fn a_patch_changes_adds_and_removes_files() {
 
 #[test]
 fn a_tree_is_brought_up_to_date_in_place() {
-    let package = small_package("in-place", RELEASE, PATCH);
+    let package = small("in-place", RELEASE, DIFF);
     let tree = package.join("tree");
     assemble(Tree::Patched, &package, &tree).unwrap();
     let modified = |name: &str| fs::metadata(tree.join(name)).unwrap().modified().unwrap();
@@ -175,7 +103,7 @@ fn a_tree_is_brought_up_to_date_in_place() {
 
 #[test]
 fn a_folder_of_someone_else_is_left_alone() {
-    let package = small_package("not-ours", RELEASE, PATCH);
+    let package = small("not-ours", RELEASE, DIFF);
     write(package.join("destination/letter.txt"), "");
     let (error, message) = failure(&package);
     assert!(matches!(error, AssembleError::Destination { .. }));
@@ -184,9 +112,9 @@ fn a_folder_of_someone_else_is_left_alone() {
 }
 
 #[test]
-fn a_patch_that_does_not_apply_names_file_and_hunk() {
-    let patch = PATCH.replace("-eight", "-acht");
-    let (error, message) = failure(&small_package("misfit", RELEASE, &patch));
+fn a_patch_that_does_not_apply_names_file_hunk_and_line() {
+    let patch = DIFF.replace("-eight", "-acht");
+    let (error, message) = failure(&small("misfit", RELEASE, &patch));
     assert!(matches!(
         error,
         AssembleError::Patch {
@@ -196,17 +124,106 @@ fn a_patch_that_does_not_apply_names_file_and_hunk() {
         }
     ));
     assert!(
-        message.contains("plug-point.patch does not apply to src/poem.rs, hunk 2 at line 8"),
+        message.contains("0001-poem.patch does not apply to src/poem.rs, hunk 2 at line 8"),
         "{message}"
     );
-    assert!(message.contains(r#"the patch has "acht\n", the release "eight\n""#));
-    assert!(message.contains("fits the release 0.30.0 exactly"));
+    assert!(message.contains(r#"the patch has "acht\n", the file "eight\n""#));
+    assert!(message.contains("to the release 0.30.0 with the patches before it"));
+}
+
+/// A diff that fits the release only after [`DIFF`].
+const SECOND: &str = "\
+diff --git a/src/poem.rs b/src/poem.rs
+--- a/src/poem.rs
++++ b/src/poem.rs
+@@ -3,2 +3,2 @@ two
+ three
+-three and a half
++three and a third
+";
+
+#[test]
+fn patches_apply_in_order() {
+    let package = small("series", RELEASE, DIFF);
+    write(
+        package.join("patches/0002-third.patch"),
+        &patch_text("Say a third", SECOND),
+    );
+    let names: Vec<String> = series(&package)
+        .unwrap()
+        .into_iter()
+        .map(|p| p.name)
+        .collect();
+    assert_eq!(names, ["poem", "third"]);
+
+    let tree = package.join("tree");
+    let poem = |tree_kind: Tree| {
+        assemble(tree_kind, &package, &tree).unwrap();
+        fs::read_to_string(tree.join("src/poem.rs")).unwrap()
+    };
+    assert!(poem(Tree::Patched).contains("three and a third\n"));
+    assert!(poem(Tree::FirstPatches(1)).contains("three and a half\n"));
+    assert_eq!(poem(Tree::FirstPatches(0)), POEM);
+
+    fs::remove_file(package.join("patches/0001-poem.patch")).unwrap();
+    write(
+        package.join("patches/0001-third.patch"),
+        &patch_text("Say a third", SECOND),
+    );
+    fs::remove_file(package.join("patches/0002-third.patch")).unwrap();
+    let (_, message) = failure(&package);
+    assert!(
+        message.contains("0001-third.patch does not apply to src/poem.rs, hunk 1 at line 4"),
+        "{message}"
+    );
+}
+
+#[test]
+fn more_patches_than_there_are_cannot_be_applied() {
+    let package = small("count", RELEASE, DIFF);
+    let error = assemble(Tree::FirstPatches(2), &package, &package.join("tree")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there are 1 patches, GALLOP_QUICHE_PATCHES must not be 2"
+    );
+}
+
+#[test]
+fn a_gap_in_the_series_is_refused() {
+    for file in ["0003-third.patch", "0002-third.diff", "0001-again.patch"] {
+        let package = small("gap", RELEASE, DIFF);
+        write(
+            package.join("patches").join(file),
+            &patch_text("Say a third", SECOND),
+        );
+        let (error, message) = failure(&package);
+        assert!(matches!(error, AssembleError::Series { .. }), "{message}");
+        assert!(message.contains("numbered from 0001 without gaps"));
+    }
+}
+
+#[test]
+fn a_patch_without_header_or_changes_is_refused() {
+    for (text, expected) in [
+        (DIFF.to_owned(), "expected the lines"),
+        (patch_text("Nothing", ""), "it changes nothing"),
+        (
+            patch_text("Nothing", "").replace("---", ""),
+            "expected a line \"---\"",
+        ),
+    ] {
+        let package = small("header", RELEASE, DIFF);
+        write(package.join("patches/0001-poem.patch"), &text);
+        let (error, message) = failure(&package);
+        assert!(matches!(error, AssembleError::PatchSyntax { .. }));
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]
 fn a_hunk_is_not_moved_to_where_it_would_fit() {
-    let patch = PATCH.replace("@@ -2,3 +2,4 @@", "@@ -3,3 +3,4 @@");
-    let (error, message) = failure(&small_package("moved", RELEASE, &patch));
+    let patch = DIFF.replace("@@ -2,3 +2,4 @@", "@@ -3,3 +3,4 @@");
+    let (error, message) = failure(&small("moved", RELEASE, &patch));
     assert!(
         matches!(error, AssembleError::Patch { hunk: 1, .. }),
         "{message}"
@@ -215,19 +232,19 @@ fn a_hunk_is_not_moved_to_where_it_would_fit() {
 
 #[test]
 fn a_patch_for_a_file_that_the_release_lacks_is_refused() {
-    let patch = PATCH.replace("poem.rs", "prose.rs");
-    let (error, message) = failure(&small_package("lacking", RELEASE, &patch));
+    let patch = DIFF.replace("poem.rs", "prose.rs");
+    let (error, message) = failure(&small("lacking", RELEASE, &patch));
     assert!(matches!(error, AssembleError::PatchSyntax { .. }));
     assert!(
-        message.contains("src/prose.rs is changed, but the release lacks it"),
+        message.contains("src/prose.rs is changed, but is not there"),
         "{message}"
     );
 }
 
 #[test]
 fn a_patch_that_is_cut_off_is_refused() {
-    let cut = PATCH.find(" nine").unwrap();
-    let (error, message) = failure(&small_package("cut-off", RELEASE, &PATCH[..cut]));
+    let cut = DIFF.find(" nine").unwrap();
+    let (error, message) = failure(&small("cut-off", RELEASE, &DIFF[..cut]));
     assert!(
         matches!(error, AssembleError::PatchSyntax { .. }),
         "{message}"
@@ -236,7 +253,7 @@ fn a_patch_that_is_cut_off_is_refused() {
 
 #[test]
 fn another_version_is_refused() {
-    let (error, message) = failure(&small_package("version", "0.29.1", PATCH));
+    let (error, message) = failure(&small("version", "0.29.1", DIFF));
     assert!(matches!(error, AssembleError::Version { .. }));
     assert!(
         message.contains("upstream/Cargo.toml provides quiche 0.29.1"),
@@ -247,7 +264,7 @@ fn another_version_is_refused() {
 
 #[test]
 fn a_file_that_changed_after_the_download_is_refused() {
-    let package = small_package("tampered", RELEASE, PATCH);
+    let package = small("tampered", RELEASE, DIFF);
     write(package.join("upstream/release/src/poem.rs"), "none\n");
     let (error, message) = failure(&package);
     assert!(matches!(error, AssembleError::ReleaseFile { .. }));
@@ -260,7 +277,7 @@ fn a_file_that_changed_after_the_download_is_refused() {
 
 #[test]
 fn a_list_of_checksums_that_cannot_be_read_names_the_line() {
-    let package = small_package("sums", RELEASE, PATCH);
+    let package = small("sums", RELEASE, DIFF);
     let sums = package.join("upstream/SHA256SUMS");
     let text = fs::read_to_string(&sums).unwrap();
     write(sums, &format!("{text}nonsense\n"));

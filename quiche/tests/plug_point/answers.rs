@@ -1,16 +1,15 @@
-//! What becomes of a controller's answers, and what is counted beside it.
+//! What quiche does with a controller's answers.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use quiche::StartupExitReason;
 
 use crate::pair::{
-    config, in_virtual_time, pass, pass_until, receive, send, send_all, write, Pair, STREAM,
+    config, in_virtual_time, pass, pass_until, receive, send, send_all, write, Pair,
 };
+use crate::qlog::Qlog;
 use crate::recorder::Recorder;
-use crate::{lose, recorded, WIDE};
+use crate::support::{recorded, WIDE};
 
 #[test]
 fn the_window_is_the_controllers_within_bounds() {
@@ -44,25 +43,6 @@ fn packets_are_cut_to_the_window_unless_only_whole_ones_are_wanted() {
             assert_eq!(sizes.get(4).copied(), rest);
         });
     }
-}
-
-#[test]
-fn an_application_may_write_into_the_room_that_a_loss_timer_makes() {
-    in_virtual_time(|| {
-        let window = 4 * 1200;
-        let recorder = Recorder::new(window);
-        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
-        write(&mut pair.server, 3 * 1100);
-        let last = send_all(&mut pair.server).split_off(2);
-        pass(Duration::from_millis(10));
-        receive(&mut pair.client, last);
-        pair.acknowledge();
-        assert!(pair.server.stream_capacity(STREAM).unwrap() < window);
-        pass(pair.server.timeout().expect("a loss timer"));
-        pair.server.on_timeout();
-        assert_eq!(recorder.log().paths[0].lost.len(), 2);
-        assert_eq!(pair.server.stream_capacity(STREAM), Ok(window));
-    });
 }
 
 #[test]
@@ -162,208 +142,12 @@ fn without_pacing_nothing_is_held() {
     });
 }
 
-/// Where a qlog is written to.
-#[derive(Clone, Default)]
-struct Qlog(Arc<Mutex<Vec<u8>>>);
-
-impl Qlog {
-    /// The data of all events whose name has this end.
-    fn events(&self, name: &str) -> Vec<serde_json::Value> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.split('\u{1e}')
-            .filter(|record| !record.trim().is_empty())
-            .map(|record| serde_json::from_str(record).unwrap())
-            .filter(|event: &serde_json::Value| {
-                event["name"].as_str().is_some_and(|n| n.ends_with(name))
-            })
-            .map(|mut event| event["data"].take())
-            .collect()
-    }
-}
-
-impl Write for Qlog {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn lost_packets_are_told_of_for_every_controller() {
-    for name in ["reno", "cubic", "bbr2_gcongestion", "external"] {
-        in_virtual_time(move || {
-            let recorder = Recorder::new(WIDE);
-            let mut server = config();
-            match name {
-                "external" => server.set_cc_controller_factory(recorder.factory()),
-                name => server.set_cc_algorithm_name(name).unwrap(),
-            }
-            server.set_initial_congestion_window_packets(40);
-            let mut pair = Pair::connected(&mut config(), &mut server);
-            let qlog = Qlog::default();
-            let log = Box::new(qlog.clone());
-            pair.server
-                .set_qlog(log, "test".to_owned(), "test".to_owned());
-
-            write(&mut pair.server, 24_000);
-            let dropped = lose(&mut pair, &[0, 3, 4]);
-            pair.settle();
-            assert!(dropped > 3000, "{name}");
-            let path = pair.server.path_stats().next().unwrap();
-            assert_eq!(path.lost, 3, "{name}");
-            assert_eq!(path.lost_bytes, dropped, "{name}");
-            assert_eq!(pair.server.stats().lost_bytes, dropped, "{name}");
-            let metrics = qlog.events("metrics_updated");
-            let total = metrics
-                .iter()
-                .rev()
-                .find_map(|m| m["cf_lost_bytes"]["total"].as_u64());
-            assert_eq!(total, Some(dropped), "{name}");
-            let rates = metrics
-                .iter()
-                .filter_map(|m| m["cf_delivery_rate"].as_u64());
-            assert!(rates.max().is_some_and(|rate| rate > 0), "{name}");
-
-            let number = |packet: &serde_json::Value| packet["header"]["packet_number"].as_u64();
-            let sent = qlog.events("packet_sent");
-            let lost = qlog.events("packet_lost");
-            assert_eq!(
-                lost.iter().map(number).collect::<Vec<_>>(),
-                [0, 3, 4].map(|index: usize| number(&sent[index])),
-                "{name}"
-            );
-            for packet in &lost {
-                assert_eq!(packet["header"]["packet_type"], "1RTT", "{name}");
-                assert_eq!(packet["trigger"], "reordering_threshold", "{name}");
-            }
-        });
-    }
-}
-
-#[test]
-fn qlog_tells_of_packets_lost_by_time() {
-    for name in ["reno", "bbr2_gcongestion"] {
-        in_virtual_time(move || {
-            let mut server = config();
-            server.set_cc_algorithm_name(name).unwrap();
-            let mut pair = Pair::connected(&mut config(), &mut server);
-            let qlog = Qlog::default();
-            pair.server
-                .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
-
-            // The last two packets: nothing sent after them can be acknowledged.
-            write(&mut pair.server, 3000);
-            lose(&mut pair, &[1, 2]);
-            while pair.server.stats().lost == 0 {
-                pass_until(pair.server.timeout_instant().unwrap());
-                pair.server.on_timeout();
-                pair.settle();
-            }
-            let lost = qlog.events("packet_lost");
-            assert!(!lost.is_empty(), "{name}");
-            assert_eq!(lost.len(), pair.server.stats().lost, "{name}");
-            assert!(
-                lost.iter()
-                    .any(|packet| packet["trigger"] == "time_threshold"),
-                "{name}: {lost:?}"
-            );
-        });
-    }
-}
-
-#[test]
-fn sparse_qlog_has_losses_and_states_but_no_packets() {
-    in_virtual_time(|| {
-        let recorder = Recorder::new(WIDE);
-        let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
-        let qlog = Qlog::default();
-        pair.server
-            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
-        pair.server.set_qlog_interval(Some(Duration::from_secs(10)));
-        write(&mut pair.server, 24_000);
-        lose(&mut pair, &[0, 3, 4]);
-        pair.settle();
-        for name in ["packet_sent", "packet_received", "stream_data_moved"] {
-            assert!(qlog.events(name).is_empty(), "{name}");
-        }
-        assert_eq!(qlog.events("packet_lost").len(), 3);
-        assert_eq!(qlog.events("congestion_state_updated").len(), 1);
-        assert_eq!(qlog.events("metrics_updated").len(), 1, "one per interval");
-
-        pass(Duration::from_secs(9));
-        write(&mut pair.server, 64_000);
-        pair.settle();
-        assert_eq!(qlog.events("metrics_updated").len(), 1, "too early");
-        pass(Duration::from_secs(1));
-        write(&mut pair.server, 64_000);
-        pair.settle();
-        assert_eq!(qlog.events("metrics_updated").len(), 2);
-        for _ in 0..2 {
-            pass(Duration::from_secs(10));
-            write(&mut pair.server, 3000);
-            pair.settle();
-        }
-        assert_eq!(qlog.events("metrics_updated").len(), 3, "too few packets");
-
-        pair.server.set_qlog_interval(None);
-        write(&mut pair.server, 3000);
-        pair.settle();
-        assert!(!qlog.events("packet_sent").is_empty());
-        assert!(qlog.events("metrics_updated").len() > 3);
-    });
-}
-
-#[test]
-fn sparse_qlog_ends_with_the_last_metrics() {
-    in_virtual_time(|| {
-        let mut pair = Pair::connected(&mut config(), &mut config());
-        let qlog = Qlog::default();
-        pair.server
-            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
-        pair.server.set_qlog_interval(Some(Duration::from_secs(10)));
-        write(&mut pair.server, 3000);
-        pair.settle();
-        assert_eq!(qlog.events("metrics_updated").len(), 1, "too few packets");
-
-        write(&mut pair.server, 3000);
-        pair.server.close(true, 0, b"").unwrap();
-        pair.settle();
-        pass(Duration::from_secs(60));
-        pair.server.on_timeout();
-        assert!(pair.server.is_closed());
-        assert_eq!(qlog.events("metrics_updated").len(), 2);
-        assert_eq!(qlog.events("connection_closed").len(), 1);
-    });
-}
-
-#[test]
-fn qlog_begins_with_the_parameters_of_recovery() {
-    in_virtual_time(|| {
-        let mut pair = Pair::connected(&mut config(), &mut config());
-        let qlog = Qlog::default();
-        pair.server
-            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
-        let parameters = &qlog.events("recovery_parameters_set")[0];
-        let datagram = pair.server.max_send_udp_payload_size() as u64;
-        assert_eq!(parameters["reordering_threshold"], 3);
-        assert_eq!(parameters["time_threshold"], 1.125);
-        assert_eq!(parameters["max_datagram_size"], datagram);
-        assert_eq!(parameters["minimum_congestion_window"], 2 * datagram);
-    });
-}
-
 #[test]
 fn qlog_has_the_controllers_metrics_and_state() {
     in_virtual_time(|| {
         let recorder = Recorder::new(WIDE);
         let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
-        let qlog = Qlog::default();
-        pair.server
-            .set_qlog(Box::new(qlog.clone()), "test".to_owned(), "test".to_owned());
+        let qlog = Qlog::of(&mut pair.server);
         write(&mut pair.server, 3000);
         pair.settle();
 
@@ -380,22 +164,5 @@ fn qlog_has_the_controllers_metrics_and_state() {
         let states = qlog.events("congestion_state_updated");
         assert_eq!(states.len(), 1);
         assert_eq!(states[0]["new"], "recording");
-    });
-}
-
-#[test]
-fn a_connection_is_closed_at_once_while_its_window_is_full() {
-    in_virtual_time(|| {
-        for is_app in [true, false] {
-            let recorder = Recorder::new(12_000);
-            let mut pair = Pair::connected(&mut config(), &mut recorded(&recorder));
-            write(&mut pair.server, 12_000);
-            assert!(!send_all(&mut pair.server).is_empty());
-            pair.server.close(is_app, 7, b"").unwrap();
-            let last = send_all(&mut pair.server);
-            assert_eq!(last.len(), 1);
-            receive(&mut pair.client, last);
-            assert_eq!(pair.client.peer_error().unwrap().error_code, 7);
-        }
     });
 }

@@ -8,7 +8,7 @@ use crate::pair::{
     config, in_virtual_time, pass, receive, send_all, write, Datagram, Pair, CLIENT_LATER, SERVER,
 };
 use crate::recorder::Recorder;
-use crate::{lose, recorded, WIDE};
+use crate::support::{lose, recorded, WIDE};
 
 #[test]
 fn a_path_has_a_controller_of_its_own() {

@@ -7,7 +7,7 @@ use quiche::{Config, Connection};
 
 use crate::pair::{config, in_virtual_time, with_certificate, Pair};
 use crate::recorder::Recorder;
-use crate::WIDE;
+use crate::support::WIDE;
 
 /// Registers recording controllers whose window is their option, in packets; the option "" is
 /// refused.

@@ -2,7 +2,8 @@
 
 use crate::pair::{config, in_virtual_time, pass, receive, send_all, Pair};
 
-/// How many probe timeouts of a server bring a client what the server has sent, and was lost.
+/// The number of the server's probe timeouts until the client has what the server sent, all of which
+/// was lost.
 fn probe_timeouts(name: &str) -> usize {
     let mut server = config();
     server.set_cc_algorithm_name(name).unwrap();
@@ -26,7 +27,7 @@ fn probe_timeouts(name: &str) -> usize {
 #[test]
 fn probes_repeat_both_spaces_of_the_handshake() {
     for name in ["reno", "bbr2_gcongestion"] {
-        // The server's first message fills two packets, and a first timeout repeats one of a space.
+        // The server's first message fills two packets, and a first timeout repeats one per space.
         in_virtual_time(|| assert_eq!(probe_timeouts(name), 2, "{name}"));
     }
 }

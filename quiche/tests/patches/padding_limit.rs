@@ -1,4 +1,4 @@
-//! What a server sends to an address that is not validated.
+//! The bytes that a server sends to an address that is not validated.
 
 use crate::pair::{config, in_virtual_time, pass, receive, send_all, Datagram, Pair};
 

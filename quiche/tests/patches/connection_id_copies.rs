@@ -1,4 +1,4 @@
-//! Connection ids on a path that loses the frames about them.
+//! Frames about connection ids that are lost, or arrive twice.
 
 use std::time::Duration;
 

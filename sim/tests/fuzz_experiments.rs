@@ -52,7 +52,7 @@ const WORDS: [&str; 32] = [
 /// A mistake.
 #[derive(Debug, TypeGenerator)]
 struct Mistake {
-    /// Which of the file's words, modulo their number.
+    /// Number of the word in the file, modulo the number of words.
     place: u16,
     kind: Kind,
 }

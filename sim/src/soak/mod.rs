@@ -218,7 +218,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(soak: &'a Soak) -> Result<Run<'a>, SoakError> {
-        let (world, topology) = World::new(&soak.options);
+        let (world, topology) = World::new(soak.options.duration, soak.options.seed);
         let mut simulation = Simulation::new(topology)?;
         simulation.set_stall_limit(STALL_LIMIT);
         Ok(Run {

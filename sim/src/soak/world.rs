@@ -11,7 +11,6 @@ use gallop_network::rate_course::RateCourse;
 use gallop_network::units::{Buffer, Rate};
 use rand::RngExt;
 
-use super::Options;
 use crate::endpoint::acks::AckPolicy;
 use crate::endpoint::moves::Move;
 use crate::endpoint::settings::Controller;
@@ -169,8 +168,7 @@ fn bad_time(randoms: &mut impl Iterator<Item = Random>) -> Vec<Box<dyn Impairmen
 
 impl World {
     /// A path that changes for `duration`, by the seed.
-    pub(super) fn new(options: &Options) -> (World, Topology) {
-        let Options { duration, seed } = *options;
+    pub(super) fn new(duration: Duration, seed: u64) -> (World, Topology) {
         let mut random = random::stream(seed, PATH_PART);
         let course = Course::new(duration, &mut random);
         let mut topology = Topology::new();

@@ -15,7 +15,7 @@ use crate::path::{DATAGRAM_BYTES, Path};
 /// Seeds per scenario and controller, unless the environment says how many.
 const SEEDS: u64 = 2;
 
-/// Where the environment says how many.
+/// Environment variable with the number of seeds.
 const SEEDS_VARIABLE: &str = "HOSTILE_SEEDS";
 
 /// The controllers under test.

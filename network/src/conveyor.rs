@@ -1,5 +1,5 @@
-//! A link that is driven by any clock: the same queues, rates and delays as in a simulation, for
-//! packets that really exist.
+//! A link that is driven by any clock: the queues, rates and delays of a simulation, for real
+//! packets.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::time::Time;
 
 /// A link and the packets on it.
 ///
-/// Events on the link have their own exact times, however late a call asks for them: lateness of
-/// one packet does not add to that of the next.
+/// Events on the link have their own exact times, however late a call asks for them. If one packet
+/// is handled late, the next is not later for it.
 ///
 /// ```
 /// use gallop_network::time::Time;
@@ -39,11 +39,11 @@ pub struct Conveyor {
     link: Link,
     /// End of sending of the packet in service.
     served_at: Option<Time>,
-    /// Packets that are held at the entrance, by when they go on.
+    /// Packets that are held at the entrance, by the time at which they go on.
     held: BTreeMap<Key, Packet>,
-    /// Packets that have been sent, by when they arrive.
+    /// Packets that have been sent, by the time at which they arrive.
     travelling: BTreeMap<Key, Packet>,
-    /// Packets so far, so that those of one time keep their order.
+    /// The number of packets so far; packets of the same time keep their order by it.
     count: u64,
     dropped: Vec<Packet>,
 }
@@ -117,7 +117,7 @@ impl Conveyor {
         (time, self.count)
     }
 
-    /// The next event before a packet travels.
+    /// The next event that is not an arrival.
     fn next_inner(&self) -> Option<(Time, Event)> {
         let served = self.served_at.map(|time| (time, Event::Served));
         let held = self.held.first_key_value();

@@ -1,5 +1,9 @@
 //! Links: they serialise packets one at a time and carry them to their end.
 
+use std::time::Duration;
+
+use rand::RngExt;
+
 use crate::impairment::{Fate, Impairment};
 use crate::measure::Measure;
 use crate::meter::{Backlog, Meter};
@@ -9,15 +13,13 @@ use crate::random::Random;
 use crate::rate_course::RateCourse;
 use crate::time::Time;
 use crate::units::Rate;
-use rand::RngExt;
-use std::time::Duration;
 
 /// A one-way link.
 #[derive(Debug)]
 pub struct Link {
     rate: Rate,
     delay: Duration,
-    /// What a link has whose rate or delay changes.
+    /// Present if the rate or the delay changes.
     course: Option<Box<Course>>,
     impairments: Vec<Box<dyn Impairment>>,
     meter: Meter,
@@ -26,11 +28,11 @@ pub struct Link {
     kind: Kind,
 }
 
-/// How a link changes over time.
+/// The changes of a link over time.
 #[derive(Debug, Default)]
 struct Course {
     rate: Option<RateCourse>,
-    /// From when on which delay holds, after the first.
+    /// The times from which later delays hold, and those delays.
     delays: Vec<(Time, Duration)>,
     in_order: bool,
     last_arrival: Time,
@@ -44,35 +46,35 @@ enum Kind {
     },
     Line {
         jitter: Option<Jitter>,
-        /// When the last packet will have been sent.
+        /// The time at which the last packet will have been sent.
         free_at: Time,
     },
 }
 
-/// Random time that a host takes before it sends a packet, uniform between zero
-/// and `max`. It keeps flows from moving in lockstep (phase effects: Floyd and
-/// Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+/// The random time that a host takes before it sends a packet, uniform between zero and `max`. It
+/// keeps flows from moving in lockstep (phase effects: Floyd and Jacobson, "On Traffic Phase
+/// Effects in Packet-Switched Gateways", 1992).
 #[derive(Clone, Debug)]
 pub struct Jitter {
     /// The longest time.
     pub max: Duration,
-    /// Where the times come from.
+    /// The source of the times.
     pub random: Random,
 }
 
-/// What becomes of a packet that comes to a link.
+/// The fate of a packet at the entrance of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// How long it is held; none if it is lost.
+    /// The time for which it is held; `None` if it is lost.
     pub held: Option<Duration>,
-    /// Copies that go on with it.
+    /// The number of copies that go on with it.
     pub copies: usize,
 }
 
-/// What the engine has to do after a link took a packet.
+/// The engine's next step after a link took a packet.
 #[derive(Debug)]
 pub enum Taken {
-    /// Nothing: it waits, or was dropped.
+    /// There is none: the packet waits, or was dropped.
     Nothing,
     /// Call [`Link::served`] at that time.
     ServedAt(Time),
@@ -88,16 +90,15 @@ impl Link {
         Link::new(rate, delay, Kind::Queued { queue, in_service })
     }
 
-    /// A link of `rate` and propagation `delay` on which no queue to speak of
-    /// can form, such as a host's: it holds whatever comes and never drops.
+    /// A link of `rate` and propagation `delay` on which no queue to speak of can form, such as a
+    /// host's: it holds whatever comes and never drops.
     #[must_use]
     pub fn line(rate: Rate, delay: Duration) -> Link {
         let (jitter, free_at) = (None, Time::ZERO);
         Link::new(rate, delay, Kind::Line { jitter, free_at })
     }
 
-    /// A [`line`](Link::line) whose host takes a random time per packet. Packets
-    /// stay in order.
+    /// A [`line`](Link::line) whose host takes a random time per packet. Packets stay in order.
     #[must_use]
     pub fn host_line(rate: Rate, delay: Duration, jitter: Jitter) -> Link {
         let (jitter, free_at) = (Some(jitter), Time::ZERO);
@@ -116,18 +117,17 @@ impl Link {
         }
     }
 
-    /// The link with a rate that changes; what is being sent at a change goes on
-    /// at the new rate.
+    /// The link with a rate that changes. A packet that is being sent at a change goes on at the
+    /// new rate.
     #[must_use]
     pub fn with_rate_course(mut self, course: RateCourse) -> Link {
         self.course.get_or_insert_default().rate = Some(course);
         self
     }
 
-    /// The link with these propagation delays from given times on, in order of
-    /// time. The delay of a packet is that at the time when it has been sent, so
-    /// after a change to a shorter delay packets overtake those under way, as on
-    /// a new route.
+    /// The link with these propagation delays from given times on, in order of time. A packet has
+    /// the delay of the time at which it has been sent, so that after a change to a shorter delay
+    /// packets overtake those under way, as on a new route.
     #[must_use]
     pub fn with_delays(mut self, delays: &[(Duration, Duration)]) -> Link {
         let delays = delays.iter().map(|&(at, delay)| (at.into(), delay));
@@ -135,9 +135,8 @@ impl Link {
         self
     }
 
-    /// The link without overtaking: a packet arrives no earlier than the one sent
-    /// before it, whatever the delays, as in a handover that keeps what is under
-    /// way.
+    /// The link without overtaking: a packet arrives no earlier than the one sent before it,
+    /// whatever the delays, as in a handover that keeps the packets under way.
     #[must_use]
     pub fn in_order(mut self) -> Link {
         self.course.get_or_insert_default().in_order = true;
@@ -163,7 +162,7 @@ impl Link {
         self.delay
     }
 
-    /// What has been measured. The queue of a [`line`](Link::line) is not.
+    /// The link's measurements. The queue of a [`line`](Link::line) is not measured.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
@@ -182,8 +181,8 @@ impl Link {
         }
     }
 
-    /// The share of what the link could have sent until `now` that it has sent,
-    /// in bits on the wire; 0 when no time has passed.
+    /// The bits on the wire that the link has sent until `now`, as a share of those that it could
+    /// have sent; 0 if no time has passed.
     #[must_use]
     pub fn utilisation(&self, now: Time) -> f64 {
         let start = self.meter.start();
@@ -198,8 +197,7 @@ impl Link {
         }
     }
 
-    /// All that has been measured until `now`; about the queue only where there
-    /// is one.
+    /// All measurements until `now`, those of the queue only if there is one.
     #[must_use]
     pub fn measures(&self, now: Time) -> Vec<Measure> {
         let meter = &self.meter;
@@ -241,8 +239,8 @@ impl Link {
         self.marks_before = self.marks_in_all();
     }
 
-    /// Asks the impairments about `packet`. Times to hold it and copies add up;
-    /// the first impairment that loses it has the last word.
+    /// Asks the impairments about `packet`. Times to hold it and copies add up; the first
+    /// impairment that loses it has the last word.
     pub fn admit(&mut self, packet: &mut Packet, now: Time) -> Admission {
         let (mut held, mut copies) = (Duration::ZERO, 0);
         for impairment in &mut self.impairments {
@@ -264,7 +262,7 @@ impl Link {
         Admission { held, copies }
     }
 
-    /// When a packet has been sent that the link begins to send at `start`.
+    /// The time at which the link has sent a packet that it begins to send at `start`.
     fn end_of_sending(&self, start: Time, bytes: u64) -> Time {
         match self.course.as_deref() {
             Some(Course {
@@ -274,7 +272,7 @@ impl Link {
         }
     }
 
-    /// When a packet is at the end of the link that has been sent at `sent`.
+    /// The time at which a packet that has been sent at `sent` is at the end of the link.
     fn arrival(&mut self, sent: Time) -> Time {
         let Some(course) = self.course.as_deref_mut() else {
             return sent + self.delay;
@@ -463,8 +461,7 @@ mod tests {
         );
     }
 
-    /// Sends packets of 100 bytes at these times, in microseconds; returns when
-    /// they arrive.
+    /// Sends packets of 100 bytes at these times, in microseconds; returns when they arrive.
     fn arrivals(mut link: Link, sent: &[u64]) -> Vec<Time> {
         let mut take = |&time| match link.take(packet(0, 100), at(time), &mut Vec::new()) {
             Taken::ArrivesAt(time, _) => time,

@@ -1,9 +1,9 @@
-//! What the meters hand over: named values with their units.
+//! Measured values, with their names and units.
 
 /// A value that was measured in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
-    /// What was measured, such as `queue_mean_packets`.
+    /// The name of the metric, such as `queue_mean_packets`.
     pub metric: &'static str,
     /// Unit of the value; empty for counts and ratios without one.
     pub unit: &'static str,

@@ -1,7 +1,8 @@
-//! What is measured at a link: its queue over time, drops and throughput.
+//! Measurements at a link: its queue over time, drops and throughput.
+
+use std::time::Duration;
 
 use crate::time::Time;
-use std::time::Duration;
 
 /// The length of a queue, the packet in service included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
-/// What a link has counted.
+/// The counters of a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     arrived: u64,
@@ -23,12 +24,12 @@ struct Counters {
     forwarded_bytes: u64,
 }
 
-/// Counters of one link, and the exact mean, deviation and maximum of its queue,
-/// since measuring started: at the start of the simulation, or when
-/// [`Link::start_measuring`](crate::link::Link::start_measuring) was called last.
+/// Counters of one link, and the exact mean, deviation and maximum of its queue, since measuring
+/// started: at the start of the simulation, or with the last call of
+/// [`Link::start_measuring`](crate::link::Link::start_measuring).
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
-    /// When measuring started.
+    /// The time at which measuring started.
     start: Time,
     backlog: Backlog,
     since: Time,
@@ -39,7 +40,7 @@ pub struct Meter {
     max_packets: usize,
     /// Since the start of the simulation.
     total: Counters,
-    /// What `total` was when measuring started.
+    /// The value of `total` at the time at which measuring started.
     before: Counters,
 }
 
@@ -89,7 +90,7 @@ impl Meter {
         self.total.forwarded_bytes += bytes;
     }
 
-    /// When measuring started.
+    /// The time at which measuring started.
     #[must_use]
     pub fn start(&self) -> Time {
         self.start
@@ -101,15 +102,15 @@ impl Meter {
         self.backlog
     }
 
-    /// Time-weighted mean of the queue's length in packets, the one in service
-    /// included, until `now`; 0 when no time has passed.
+    /// Time-weighted mean of the queue's length in packets, the one in service included, until
+    /// `now`; 0 if no time has passed.
     #[must_use]
     pub fn mean_packets(&self, now: Time) -> f64 {
         self.per_time(self.area + self.area_since(now), now)
     }
 
-    /// Time-weighted standard deviation of the queue's length in packets, the one
-    /// in service included, until `now`.
+    /// Time-weighted standard deviation of the queue's length in packets, the one in service
+    /// included, until `now`.
     #[must_use]
     pub fn deviation_packets(&self, now: Time) -> f64 {
         let square_area = self.square_area + self.area_since(now) * self.backlog.packets as u128;
@@ -125,9 +126,9 @@ impl Meter {
         }
     }
 
-    /// Mean time from a packet's arrival at the queue until it has been sent,
-    /// until `now`, by Little's law: the mean length of the queue over the rate
-    /// at which packets leave it. None before a packet has been sent.
+    /// Mean time from a packet's arrival at the queue until it has been sent, until `now`, by
+    /// Little's law: the mean length of the queue over the rate at which packets leave it. `None`
+    /// before a packet has been sent.
     #[must_use]
     pub fn mean_delay(&self, now: Time) -> Option<Duration> {
         let area = self.area + self.area_since(now);
@@ -183,11 +184,11 @@ impl Meter {
 /// The queue at one time, for a table over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// The time.
     pub time: Time,
-    /// The queue's length after everything that happened until then.
+    /// The queue's length at this time, after all events of this time.
     pub backlog: Backlog,
-    /// Packets dropped from the start of the simulation until then.
+    /// Packets dropped from the start of the simulation until this time.
     pub drops: u64,
 }
 
@@ -200,8 +201,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Samples at the start and `every` so long after it, at most once a
-    /// nanosecond.
+    /// Samples at the start and `every` so long after it, at most once a nanosecond.
     #[must_use]
     pub fn new(every: Duration) -> Sampler {
         Sampler {
@@ -211,8 +211,7 @@ impl Sampler {
         }
     }
 
-    /// Takes the samples due before `until`; the meter has not changed since the
-    /// last of them.
+    /// Takes the samples due before `until`; the meter has not changed since the last of them.
     pub fn sample_before(&mut self, until: Time, meter: &Meter) {
         while self.next < until {
             self.samples.push(Sample {
@@ -224,7 +223,7 @@ impl Sampler {
         }
     }
 
-    /// When the next sample is taken.
+    /// The time of the next sample.
     #[must_use]
     pub fn next(&self) -> Time {
         self.next

@@ -31,19 +31,19 @@ pub enum Ecn {
     /// The packet does not allow marks.
     #[default]
     NotCapable,
-    /// It allows them: ECT(0).
+    /// The packet allows them: ECT(0).
     Capable,
-    /// It has met congestion: CE.
+    /// The packet has met congestion: CE.
     Marked,
 }
 
 /// A UDP datagram, or a whole packet, under way. It is cheap to move.
 ///
-/// The fields that links read are in the packet itself: among thousands of packets its payload
-/// would have to come from far away in memory, and only the ends read that.
+/// The fields that links read are in the packet itself. Its payload is elsewhere, and among
+/// thousands of packets not in the processor's cache; only the ends read it.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The payload and then room for longer ones: packets are used again.
+    /// The payload, and room for longer ones, since packets are used again.
     buffer: Box<[u8]>,
     length: usize,
     flow: usize,
@@ -55,7 +55,7 @@ pub struct Packet {
     to: Side,
     ecn: Ecn,
     corrupted: bool,
-    /// Its headers are part of the payload.
+    /// True if its headers are part of the payload.
     whole: bool,
 }
 
@@ -78,8 +78,8 @@ impl Packet {
         }
     }
 
-    /// As [`new`](Packet::new), of a packet with its headers: `wire` is all that links serialise,
-    /// and counts as the payload.
+    /// Like [`new`](Packet::new), with a packet that has its headers: `wire` is all that links
+    /// serialise, and counts as the payload.
     #[must_use]
     pub fn whole(flow: usize, to: Side, sequence: u64, wire: Vec<u8>) -> Packet {
         Packet {
@@ -105,12 +105,12 @@ impl Packet {
         self.ecn
     }
 
-    /// The packet allows marks.
+    /// Lets queues mark the packet.
     pub fn allow_marks(&mut self) {
         self.ecn = Ecn::Capable;
     }
 
-    /// Marks the packet if it allows marks; says whether it is marked now.
+    /// Marks the packet if it allows marks; returns true if it has a mark then.
     pub fn mark(&mut self) -> bool {
         match self.ecn {
             Ecn::NotCapable => false,
@@ -131,7 +131,7 @@ impl Packet {
         }
     }
 
-    /// Puts another payload in place of what was sent, as a broken or hostile network may.
+    /// Replaces the payload, as a broken or hostile network may.
     pub fn replace_payload(&mut self, payload: &[u8]) {
         self.room_for(payload.len()).copy_from_slice(payload);
         self.corrupted = true;
@@ -173,7 +173,7 @@ impl Packet {
         self.hop as usize
     }
 
-    /// It has left a link behind.
+    /// Counts one more link that it has left behind.
     pub fn next_hop(&mut self) {
         self.hop += 1;
     }

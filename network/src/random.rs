@@ -8,10 +8,10 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// A part's stream of random numbers.
 pub type Random = Xoshiro256PlusPlus;
 
-/// The first part that says how late a flow of an experiment starts.
+/// The first of the parts that draw how late each flow of an experiment starts.
 pub const START_PARTS: u64 = 1 << 30;
 
-/// The first part that belongs to a link of an experiment's network; flows come before.
+/// The first of the parts that belong to the links of an experiment's network; flows come before.
 pub const LINK_PARTS: u64 = 1 << 31;
 
 /// The stream of part number `part`, below 2^32, under the simulation's `seed`.

@@ -13,14 +13,14 @@ use crate::units::Rate;
 pub struct RateCourse {
     /// Times from which a rate holds, and that rate in bits per second; the first is at 0.
     steps: Vec<(Time, u64)>,
-    /// Starts again after so long.
+    /// The time after which it starts again.
     period: Option<Duration>,
 }
 
-/// A reason for which a text is no trace.
+/// The reason for which a text is not a trace.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TraceError {
-    /// A line that is no time.
+    /// A line is not a time.
     #[error("line {line}: \"{text}\" is not a time in whole milliseconds, at most {MOST_MS}")]
     NotATime {
         /// Its number, from 1.
@@ -28,7 +28,7 @@ pub enum TraceError {
         /// Its text.
         text: String,
     },
-    /// Times that go back.
+    /// The times go back.
     #[error("line {line}: {time} ms is before {last} ms, the time before it")]
     GoesBack {
         /// The line's number, from 1.
@@ -38,8 +38,8 @@ pub enum TraceError {
         /// The time before it, in milliseconds.
         last: u64,
     },
-    /// No time above zero.
-    #[error("it has no time above 0 ms")]
+    /// There is no time above zero.
+    #[error("it has no time above 0 ms: expected one time per line, in milliseconds")]
     Empty,
 }
 
@@ -47,7 +47,7 @@ pub enum TraceError {
 const MOST_MS: u64 = 1_000_000_000;
 
 impl RateCourse {
-    /// `rate` until the first of the changes, which are in order of time.
+    /// The course that has `rate` until the first of the changes, which are in order of time.
     #[must_use]
     pub fn changing(rate: Rate, changes: &[(Duration, Rate)]) -> RateCourse {
         let changes = changes
@@ -68,7 +68,7 @@ impl RateCourse {
     /// is not there at the start of a millisecond may use the rest of it.
     ///
     /// # Errors
-    /// Names the line that is no time or goes back.
+    /// Names the line that is not a time or goes back.
     pub fn mahimahi(text: &str) -> Result<RateCourse, TraceError> {
         let mut times = Vec::new();
         let mut last = 0;
@@ -85,7 +85,7 @@ impl RateCourse {
             times.push(time);
             last = time;
         }
-        // The library refuses only what has been refused above, and nothing.
+        // The library refuses only what has been refused above, and an empty trace.
         let pattern = netem_trace::load_mahimahi_trace(times, None);
         let pattern = pattern.map_err(|_| TraceError::Empty)?;
         Ok(RateCourse::repeating(&pattern))
@@ -173,7 +173,7 @@ impl RateCourse {
         Rate::from_bps(bps.max(1.0)).unwrap_or(Rate::GIGABIT)
     }
 
-    /// The highest rate there ever is.
+    /// The highest rate of all times.
     #[must_use]
     pub fn highest_rate(&self) -> Rate {
         let bps = self.steps.iter().map(|&(_, bps)| bps).max().unwrap_or(1);
@@ -263,8 +263,14 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused() {
         for (text, message) in [
-            ("", "it has no time above 0 ms"),
-            ("0\n0\n", "it has no time above 0 ms"),
+            (
+                "",
+                "it has no time above 0 ms: expected one time per line, in milliseconds",
+            ),
+            (
+                "0\n0\n",
+                "it has no time above 0 ms: expected one time per line, in milliseconds",
+            ),
             (
                 "1\n2.5\n",
                 "line 2: \"2.5\" is not a time in whole milliseconds, at most 1000000000",

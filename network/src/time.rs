@@ -32,7 +32,7 @@ impl Time {
 }
 
 impl From<Duration> for Time {
-    /// The time that long after the start; more than 584 years count as those.
+    /// The time that long after the start, at most 584 years.
     fn from(since_start: Duration) -> Time {
         Time(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }

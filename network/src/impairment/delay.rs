@@ -80,9 +80,9 @@ impl Impairment for Jittering {
     }
 }
 
-/// Holds packets until the next of evenly spaced times, at which all that wait go on together. A
-/// medium that a host may use at times only, such as Wi-Fi, cable and mobile networks, compresses
-/// acknowledgements so.
+/// Holds packets until the next of evenly spaced times, at which all that wait go on together.
+/// Acknowledgements are compressed like this by a medium that a host may use only at times, such as
+/// Wi-Fi, cable and mobile networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundling {
     every_ns: u64,

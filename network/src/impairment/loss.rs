@@ -100,7 +100,7 @@ impl Impairment for GilbertElliott {
 /// Loses given packets, by their numbers among those that arrive here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenLoss {
-    /// Falling, so that the next is the last.
+    /// In falling order: the next is the last.
     to_lose: Vec<u64>,
     arrived: u64,
 }

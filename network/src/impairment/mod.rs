@@ -27,7 +27,7 @@ pub enum Fate {
     Lose,
     /// It goes on that much later; those behind it may overtake it.
     Hold(Duration),
-    /// It goes on, and a copy of it right behind it.
+    /// It goes on, with a copy right behind it.
     Duplicate,
 }
 

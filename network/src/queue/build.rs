@@ -18,8 +18,8 @@ const NO_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MAX);
 
 impl QueueSpec {
     /// Builds the queue for a link of `rate`, on which a full packet has `full_packet_bytes` on the
-    /// wire. What is random draws from `random`, which is asked at most once. `place` is where the
-    /// description stands.
+    /// wire. Random decisions draw from `random`, which is called at most once. `place` is the
+    /// place of the description in its file.
     ///
     /// # Errors
     /// Refuses parameters that contradict each other.

@@ -11,7 +11,7 @@ use crate::units::Buffer;
 /// Parameters of a [`Codel`] queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelParameters {
-    /// The most that waits.
+    /// The limit of waiting packets or bytes.
     pub limit: Buffer,
     /// The delay that is acceptable (RFC 8289 §4.3: 5 ms).
     pub target: Duration,
@@ -31,7 +31,7 @@ pub struct Codel {
     marks: u64,
 }
 
-/// Packets in order of arrival, when they came, and their size.
+/// Packets in order of arrival, their times of arrival, and their size.
 #[derive(Debug, Default)]
 pub(super) struct Timed {
     packets: VecDeque<(Time, Packet)>,
@@ -44,7 +44,7 @@ impl Timed {
         self.packets.push_back((now, packet));
     }
 
-    /// The first packet and when it came.
+    /// The first packet and its time of arrival.
     pub(super) fn pop(&mut self) -> Option<(Time, Packet)> {
         let first = self.packets.pop_front()?;
         self.bytes -= first.1.wire_bytes();
@@ -91,7 +91,7 @@ impl Law {
         after + self.interval.div_f64(f64::from(count.max(1)).sqrt())
     }
 
-    /// Marks `packet`, if this is to be and it allows it.
+    /// Marks `packet` if the queue marks and the packet allows it.
     fn mark(&self, packet: &mut Packet, toll: &mut Toll) -> bool {
         let marked = self.ecn && packet.mark();
         *toll.marks += u64::from(marked);
@@ -135,7 +135,7 @@ impl State {
         Some(packet)
     }
 
-    /// Takes the rate of dropping up where it was, if that is not long ago.
+    /// Begins to drop, at the former rate if that was not long ago.
     fn start_dropping(&mut self, law: &Law, now: Time) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -148,7 +148,7 @@ impl State {
         self.last_count = self.count;
     }
 
-    /// The first packet, and whether its delay is reason to drop it.
+    /// The first packet, and true if it may be dropped for its delay.
     fn next(&mut self, law: &Law, waiting: &mut Timed, now: Time) -> Option<(Packet, bool)> {
         let Some((came, packet)) = waiting.pop() else {
             self.first_above = None;
@@ -252,8 +252,8 @@ mod tests {
         packet
     }
 
-    /// Packets that came at `0` leave once per millisecond; returns when which were dropped, or how
-    /// many marks there were at that time.
+    /// Packets that came at `0` leave once per millisecond. Returns the times of drops with the
+    /// packets dropped, or the number of marks at that time.
     fn drain(queue: &mut Codel, packets: u64, ecn: bool) -> Vec<(u64, u64)> {
         let mut dropped = Vec::new();
         for sequence in 0..packets {
@@ -280,7 +280,7 @@ mod tests {
         let log = drain(&mut codel(false), 400, false);
         let times: Vec<u64> = log.iter().map(|&(time, _)| time).collect();
         assert_eq!(times, [105, 205, 276, 334, 384]);
-        // One packet per millisecond, and the dropped ones besides.
+        // One packet leaves per millisecond, and the dropped ones besides.
         let sequences: Vec<u64> = log.iter().map(|&(_, sequence)| sequence).collect();
         assert_eq!(sequences, [104, 205, 277, 336, 387]);
     }
@@ -289,7 +289,7 @@ mod tests {
     fn packets_that_allow_it_are_marked_instead() {
         let log = drain(&mut codel(true), 390, true);
         assert_eq!(log, [(105, 1), (205, 2), (276, 3), (334, 4), (384, 5)]);
-        // Without leave they are dropped.
+        // Packets that do not allow marks are dropped.
         let log = drain(&mut codel(true), 200, false);
         assert_eq!(log, [(105, 104)]);
     }
@@ -304,7 +304,7 @@ mod tests {
                 assert!(queue.dequeue(at(now), &mut dropped).is_some());
             }
         }
-        // From here on one packet waits, however long.
+        // From here on one packet waits, for however long.
         for now in 1000..1004 {
             assert!(queue.dequeue(at(now), &mut dropped).is_some());
         }
@@ -324,7 +324,7 @@ mod tests {
             (queue.state.count, queue.state.last_count),
             (first.len() as u32, 1)
         );
-        // Soon after, it takes up from there: the distance is 100/√4.
+        // Soon after, it goes on at that rate: the distance is 100/√4.
         let mut dropped = Vec::new();
         for sequence in 0..400 {
             queue.enqueue(packet(sequence, false), at(500), false, &mut dropped);

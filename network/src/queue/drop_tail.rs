@@ -5,7 +5,7 @@ use crate::packet::Packet;
 use crate::time::Time;
 use crate::units::Buffer;
 
-/// First in, first out; what finds the queue full is dropped.
+/// First in, first out; a packet that finds the queue full is dropped.
 #[derive(Debug)]
 pub struct DropTail {
     limit: Buffer,

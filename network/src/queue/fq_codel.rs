@@ -17,7 +17,7 @@ use crate::units::Buffer;
 /// Parameters of an [`FqCodel`] queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelParameters {
-    /// The most that waits, all flows together (RFC 8290 §5.2.3: 10240 packets).
+    /// The limit of what waits, all flows together (RFC 8290 §5.2.3: 10240 packets).
     pub limit: Buffer,
     /// Queues that flows are hashed into (RFC 8290 §5.2.5: 1024).
     pub flows: NonZeroUsize,
@@ -34,8 +34,7 @@ pub struct FqCodelParameters {
 /// At most so many packets are dropped at once when the queue is full (RFC 8290 §4.1).
 const DROP_BATCH_PACKETS: usize = 64;
 
-/// A CoDel queue per flow. Queues that have just got something to send go first, the others take
-/// turns.
+/// A CoDel queue per flow. Flows that have just become active go first; the others take turns.
 #[derive(Debug)]
 pub struct FqCodel {
     limit: Buffer,
@@ -55,9 +54,9 @@ pub struct FqCodel {
 struct FlowQueue {
     waiting: Timed,
     state: State,
-    /// Bytes it may still send in this turn; may be below 0.
+    /// The bytes that it may still send in this turn; may be below 0.
     credits: i64,
-    /// It is in one of the lists.
+    /// True if it is in one of the lists.
     active: bool,
 }
 

@@ -15,13 +15,13 @@ use crate::units::{Buffer, Rate};
 /// Parameters of a [`Red`] queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedParameters {
-    /// The most that waits.
+    /// The limit of waiting packets or bytes.
     pub limit: Buffer,
-    /// Below this average nothing is dropped. In the unit of `limit`; so is the average, and in
-    /// bytes large packets are dropped more often than small ones, in proportion.
+    /// Below this average nothing is dropped. Threshold and average are in the unit of `limit`; in
+    /// bytes, large packets are dropped more often than small ones, in proportion.
     pub min: Buffer,
-    /// From this average on everything is dropped, or with `gentle` from twice as much on. In the
-    /// unit of `limit`.
+    /// From this average on everything is dropped, or with `gentle` from twice this average on. In
+    /// the unit of `limit`.
     pub max: Buffer,
     /// Weight of the newest length in the average (w_q), above 0, at most 1.
     pub weight: f64,
@@ -42,7 +42,7 @@ pub struct RedParameters {
 /// A reason for which there can be no such queue.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RedError {
-    /// Packets here and bytes there.
+    /// Some are in packets and some in bytes.
     #[error("limit, min and max are not all in packets or all in bytes")]
     Units,
     /// The thresholds.
@@ -75,7 +75,7 @@ pub struct Red {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Admit,
-    /// By chance: may be a mark instead.
+    /// A drop by chance, which may be a mark instead.
     DropEarly,
     Drop,
 }
@@ -120,8 +120,8 @@ impl Red {
         self.average
     }
 
-    /// Figure 2: a packet has come, and what waits counts into the average; idle time counts as if
-    /// as many typical packets had found nothing waiting as could have been sent.
+    /// Figure 2: a packet has come, and the length of the queue enters the average. Idle time
+    /// counts as if all typical packets that could have been sent had found the queue empty.
     fn update_average(&mut self, now: Time) {
         let keep = 1.0 - self.parameters.weight;
         match self.idle_since {
@@ -309,7 +309,7 @@ mod tests {
         queue.enqueue(packet(4, 1000), at(13), true, &mut dropped);
         let decayed = 1.265_625 * 0.75_f64.powi(3);
         assert!((queue.average() - decayed).abs() < 1e-12);
-        // It went at once; while it is being sent, the queue is empty, not idle.
+        // It left at once. While it is being sent, the queue is empty but not idle.
         assert!(queue.dequeue(at(13), &mut dropped).is_some());
         queue.enqueue(packet(5, 1000), at(14), false, &mut dropped);
         assert!((queue.average() - decayed * 0.75).abs() < 1e-12);

@@ -15,7 +15,7 @@ use crate::units::{Buffer, Span};
 pub enum QueueSpec {
     /// Holds whatever comes and never drops.
     Unlimited,
-    /// First in, first out; what finds it full is dropped.
+    /// First in, first out; a packet that finds it full is dropped.
     DropTail(DropTailSpec),
     /// Random early detection.
     Red(RedSpec),
@@ -39,7 +39,7 @@ enum Table {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DropTailSpec {
-    /// The most that waits.
+    /// The limit of waiting packets or bytes.
     #[serde(deserialize_with = "buffer")]
     pub limit: Buffer,
 }
@@ -49,7 +49,7 @@ pub struct DropTailSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RedSpec {
-    /// The most that waits.
+    /// The limit of waiting packets or bytes.
     #[serde(deserialize_with = "buffer")]
     pub limit: Buffer,
     /// Below this average nothing is dropped. In the unit of `limit`.
@@ -98,7 +98,7 @@ fn red_max_p() -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CodelSpec {
-    /// The most that waits.
+    /// The limit of waiting packets or bytes.
     #[serde(deserialize_with = "buffer")]
     pub limit: Buffer,
     /// The delay that is acceptable; default 5 ms (RFC 8289 §4.3).
@@ -116,7 +116,7 @@ pub struct CodelSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FqCodelSpec {
-    /// The most that waits, all flows together; default 10240 packets (RFC 8290 §5.2.3).
+    /// The limit of what waits, all flows together; default 10240 packets (RFC 8290 §5.2.3).
     #[serde(default = "fq_limit", deserialize_with = "buffer")]
     pub limit: Buffer,
     /// Queues that flows are hashed into; default 1024 (RFC 8290 §5.2.5).

@@ -31,7 +31,7 @@ pub const WIRE_OVERHEAD_BYTES: usize = 28;
 /// the header of a STREAM frame with an offset between 2^14 and 2^30 (8, RFC 9000 §19.8).
 const PACKET_OVERHEAD_BYTES: u64 = 19 + 16 + 8;
 
-/// The stream bytes that a datagram of full size carries, where that is what "a packet" of an
+/// The stream bytes that a datagram of full size carries, which is what "a packet" of an
 /// application means. The exact number depends a little on packet number and offset.
 #[must_use]
 pub fn stream_bytes_per_packet(datagram_bytes: usize) -> u64 {

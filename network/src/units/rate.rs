@@ -149,7 +149,7 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// Rate of a link, in bits or in packets.
+/// The rate of a link, in bits or in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkRate {
     /// Bits per second on the wire.

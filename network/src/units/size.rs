@@ -55,14 +55,14 @@ impl fmt::Display for Buffer {
 /// Size of a transfer or of an application's buffer, at least one packet or byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
-    /// As many stream bytes as that many datagrams of full size carry.
+    /// The stream bytes that this many datagrams of full size carry.
     Packets(NonZeroU64),
     /// Stream bytes.
     Bytes(NonZeroU64),
 }
 
 impl Size {
-    /// In bytes, where a datagram of full size carries `packet_bytes` of a stream.
+    /// The size in bytes, if a datagram of full size carries `packet_bytes` of a stream.
     #[must_use]
     pub fn bytes(self, packet_bytes: u64) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! Quantities as texts: a number and a unit, and the errors of those that are not.
+//! Quantities as texts of a number and a unit, and the errors of texts that are no quantities.
 
 use std::fmt;
 use std::num::NonZeroU64;

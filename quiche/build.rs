@@ -61,7 +61,7 @@ fn split_inner_attributes(src: &Path, out: &Path) -> Result<(), Box<dyn Error>> 
         } else if !line.starts_with("#![") {
             code.push_str(line);
         }
-        code.push('\n'); // keeps the line numbers
+        code.push('\n'); // It keeps the line numbers.
     }
     write(&src.join("included.rs"), &code)?;
     write(&out.join("lib.md"), &docs)
@@ -71,7 +71,7 @@ fn write(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
     fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()).into())
 }
 
-/// As the build script of the release does.
+/// Does what the build script of the release does.
 fn link_boringssl() {
     println!("cargo::rustc-check-cfg=cfg(boring_v5)");
     if cfg!(feature = "boringssl-boring-crate") {

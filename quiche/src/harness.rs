@@ -1,5 +1,5 @@
-//! Loss recovery and the congestion controller of one path, without a connection around them: for
-//! benchmarks that count what a controller costs. Not part of quiche's interface.
+//! Loss recovery and the congestion controller of one path, without a connection around them. It is
+//! for benchmarks that count the cost of a controller, and is not part of quiche's interface.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -28,7 +28,7 @@ impl Path {
         Path { recovery }
     }
 
-    /// Whether the window has room for a full datagram. As in a connection that has data, a window
+    /// True if the window has room for a full datagram. As in a connection that has data, a window
     /// without room is in use.
     pub fn has_room(&mut self) -> bool {
         let has_room = self.recovery.cwnd_available() >= self.recovery.max_datagram_size();
@@ -38,13 +38,13 @@ impl Path {
         has_room
     }
 
-    /// When the next packet may leave.
+    /// The time at which the next packet may leave.
     pub fn release_time(&self, now: Instant) -> Instant {
         let decision = self.recovery.get_next_release_time();
         decision.time(now).unwrap_or(now)
     }
 
-    /// A full datagram is sent.
+    /// Sends a full datagram.
     pub fn on_packet_sent(&mut self, packet_number: u64, now: Instant) {
         let packet = Sent {
             pkt_num: packet_number,
@@ -68,11 +68,11 @@ impl Path {
             .on_packet_sent(packet, Epoch::Application, ESTABLISHED, now, "");
     }
 
-    /// An ACK frame of these packets has come in, without ACK delay.
+    /// Receives an ACK frame of these packets, without ACK delay.
     ///
     /// # Errors
     ///
-    /// As a connection, which is then closed.
+    /// Those of a connection, which would then be closed.
     pub fn on_ack_received(&mut self, packets: Range<u64>, now: Instant) -> Result<()> {
         let mut ranges = RangeSet::default();
         ranges.insert(packets);

@@ -16,15 +16,16 @@ fn names(variable: &str, host: &str, target: &str) -> [String; 4] {
 /// Something that the build of BoringSSL needs and that is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What is missing, and what it is for.
+    /// The missing tool, and its purpose.
     pub tool: &'static str,
-    /// Debian's package of it.
+    /// The Debian package that has it.
     pub debian: &'static str,
-    /// How else it can be given.
+    /// Another way to give it.
     pub otherwise: &'static str,
 }
 
-/// What boring-sys needs of the tools, given the environment and whether libclang can be loaded.
+/// The tools that boring-sys needs and does not find in this environment. `libclang` is true if
+/// libclang can be loaded.
 ///
 /// cmake and git are not needed for a BoringSSL that was built elsewhere.
 pub fn missing(variable: impl Fn(&str) -> Option<OsString>, libclang: bool) -> Vec<Missing> {

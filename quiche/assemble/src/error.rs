@@ -5,18 +5,18 @@ use thiserror::Error;
 
 use crate::{RELEASE, VARIABLE};
 
-/// Why a source tree of quiche could not be put together.
+/// The reason for which a source tree of quiche could not be put together.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AssembleError {
     /// A file or folder could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: io::Error,
     },
 
@@ -25,7 +25,7 @@ pub enum AssembleError {
     CargoNotRun {
         /// The program.
         cargo: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: io::Error,
     },
 
@@ -116,7 +116,7 @@ pub enum AssembleError {
     },
 
     /// More patches were asked for than there are.
-    #[error("there are {length} patches, {VARIABLE} must not be {count}")]
+    #[error("{VARIABLE} is {count}: expected at most {length}, the number of patches")]
     Count {
         /// The number of patches that was asked for.
         count: usize,
@@ -130,7 +130,7 @@ pub enum AssembleError {
     PatchSyntax {
         /// The patch.
         patch: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 

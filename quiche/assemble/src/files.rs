@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::AssembleError;
 
-/// Tells a folder that [`Files::write`] wrote.
+/// A file that marks a folder that [`Files::write`] wrote.
 const MARKER: &str = ".quiche-assemble";
 
-/// What is kept at the top level of a destination.
+/// The entries at the top level of a destination that are kept.
 const KEPT: [&str; 3] = [MARKER, "target", ".git"];
 
 /// The files of a tree: contents by path, with `/` between folders.
@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// Takes a folder that is missing, empty or marked.
+/// Accepts a folder that is missing, empty or marked.
 fn claim(destination: &Path) -> Result<(), AssembleError> {
     create_dir(destination)?;
     let marker = destination.join(MARKER);

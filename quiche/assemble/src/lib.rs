@@ -2,8 +2,9 @@
 //!
 //! The release is the one that cargo downloads from the registry. It is held to two checksums: that
 //! of `upstream/Cargo.lock`, which cargo compares with the registry's when it downloads, and those
-//! of `upstream/SHA256SUMS`, which [`assemble`] compares with the files that it reads. Cargo does not
-//! look at an unpacked crate again after the download, so the second finds a file that changed since.
+//! of `upstream/SHA256SUMS`, which [`assemble`] compares with the files that it reads. Cargo does
+//! not look at an unpacked crate again after the download, so the second finds a file that was
+//! changed later.
 //!
 //! The patches are `patches/0001-NAME.patch` and so on. They apply in this order, each hunk at
 //! exactly its own line, without fuzz.
@@ -60,8 +61,8 @@ impl Tree {
 /// (`patches`) and names the release (`upstream`).
 ///
 /// `destination` is made if it is missing. A folder that an earlier call wrote is brought up to
-/// date: files that are equal keep their modification time, so that cargo compiles nothing twice, and
-/// files that do not belong to the tree are removed, except the top-level folders `target` and
+/// date: files that are equal keep their modification time, so that cargo compiles nothing twice,
+/// and files that do not belong to the tree are removed, except the top-level folders `target` and
 /// `.git`.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ struct Misfit {
 fn apply_hunks(original: &str, patch: &Patch<'_, str>) -> Result<String, Misfit> {
     let lines: Vec<&str> = original.split_inclusive('\n').collect();
     let mut patched = String::with_capacity(original.len());
-    let mut next = 0; // the first line that is not yet copied or dropped
+    let mut next = 0; // The first line that is not yet copied or dropped.
 
     for (index, hunk) in patch.hunks().iter().enumerate() {
         let misfit = |at: usize, expected: &str| Misfit {
@@ -107,7 +107,8 @@ fn apply_hunks(original: &str, patch: &Patch<'_, str>) -> Result<String, Misfit>
     Ok(patched)
 }
 
-/// The index of a hunk's first old line. A hunk without old lines names the line before it.
+/// The index of a hunk's first old line. A hunk without old lines gives the number of the line
+/// before it.
 fn first_line(hunk: &Hunk<'_, str>) -> usize {
     let old = hunk.old_range();
     if old.is_empty() {

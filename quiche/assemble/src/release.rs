@@ -42,7 +42,7 @@ pub(crate) fn read(package_dir: &Path) -> Result<Files, AssembleError> {
 }
 
 /// The text for `upstream/SHA256SUMS`: the SHA-256 and the path of each file of the release, as
-/// `sha256sum` prints them. For the move to another release, right after cargo downloaded it.
+/// `sha256sum` prints them. It is for the move to another release, right after cargo downloaded it.
 ///
 /// # Errors
 ///

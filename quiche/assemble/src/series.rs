@@ -6,7 +6,7 @@ use crate::{AssembleError, Tree, patch, release};
 /// The folder of the series in the package.
 const FOLDER: &str = "patches";
 
-/// What a patch file begins with, before its message.
+/// The beginning of a patch file, before its message.
 const FROM: &str = "From: The Gallop authors <noreply@gallop.invalid>\n";
 const SUBJECT: &str = "Subject: [PATCH] ";
 
@@ -137,7 +137,8 @@ pub(crate) fn selected(tree: Tree, package_dir: &Path) -> Result<Vec<Patch>, Ass
     }
 }
 
-/// Applies patches to the release, and drops the result: for patches that are about to be written.
+/// Applies patches to the release and drops the result. Patches are checked in this way before they
+/// are written.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Assembling the real release, and small changed copies of everything it depends on.
+//! Tests that assemble the real release, and small changed copies of all files that it depends on.
 
 mod support;
 
@@ -184,7 +184,7 @@ fn more_patches_than_there_are_cannot_be_applied() {
     let error = assemble(Tree::FirstPatches(2), &package, &package.join("tree")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there are 1 patches, GALLOP_QUICHE_PATCHES must not be 2"
+        "GALLOP_QUICHE_PATCHES is 2: expected at most 1, the number of patches"
     );
 }
 

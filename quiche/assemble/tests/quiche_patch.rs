@@ -1,4 +1,4 @@
-//! The program that changes the series of patches.
+//! Tests of the program that changes the series of patches.
 
 mod support;
 

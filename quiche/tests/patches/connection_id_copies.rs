@@ -1,4 +1,4 @@
-//! Frames about connection ids that are lost, or arrive twice.
+//! Frames about connection ids that are lost or arrive twice.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::pair::{config, in_virtual_time, pass, receive, send_all, Datagram, Pa
 
 const IDS: u8 = 3;
 
-/// A client whose first frames with new ids are lost, and the server's answer to the second: all ids
-/// but the newest are retired.
+/// A client whose first frames with new ids are lost, and the server's answer to the second: all
+/// ids but the newest are retired.
 fn retired_after_loss(pair: &mut Pair) -> Vec<Datagram> {
     for number in 0..IDS {
         let id = ConnectionId::from_vec(vec![10 + number; 16]);
         pair.client.new_scid(&id, number.into(), false).unwrap();
     }
-    // Data has quiche send the whole packet again.
+    // With data in it, quiche sends the whole packet again.
     pair.client.stream_send(2, b"request", true).unwrap();
     assert!(!send_all(&mut pair.client).is_empty(), "lost");
     pass(pair.client.timeout().expect("a timer"));

@@ -2,8 +2,8 @@
 
 use crate::pair::{config, in_virtual_time, pass, receive, send_all, Pair};
 
-/// The number of the server's probe timeouts until the client has what the server sent, all of which
-/// was lost.
+/// The number of the server's probe timeouts until the client has the server's messages, all of
+/// which were lost at first.
 fn probe_timeouts(name: &str) -> usize {
     let mut server = config();
     server.set_cc_algorithm_name(name).unwrap();
@@ -17,7 +17,7 @@ fn probe_timeouts(name: &str) -> usize {
         pair.server.on_timeout();
         let probes = send_all(&mut pair.server);
         receive(&mut pair.client, probes);
-        // It acknowledges nothing.
+        // The client acknowledges nothing.
         send_all(&mut pair.client);
         count += 1;
     }

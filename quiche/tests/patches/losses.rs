@@ -1,4 +1,4 @@
-//! A transfer with losses, for what is counted and logged of them.
+//! A transfer with losses, which tests count and find in logs.
 
 use crate::pair::{config, write, Pair};
 use crate::qlog::Qlog;
@@ -8,7 +8,7 @@ use crate::support::{lose, WIDE};
 /// The controllers of both implementations of loss recovery.
 pub const CONTROLLERS: [&str; 4] = ["reno", "cubic", "bbr2_gcongestion", "external"];
 
-/// The places of the lost packets in what the server sends.
+/// The places of the lost packets among those that the server sends.
 pub const LOST: [usize; 3] = [0, 3, 4];
 
 /// A connection whose server has lost packets, after everything has arrived.
@@ -19,7 +19,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// With this controller.
+    /// Makes the transfer with this controller.
     pub fn with(controller: &str) -> Losses {
         let mut server = config();
         match controller {

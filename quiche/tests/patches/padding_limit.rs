@@ -17,7 +17,7 @@ fn padding_counts_towards_the_limit() {
         let received_bytes = bytes(&hello);
         receive(&mut pair.server, hello);
 
-        // Nothing of it arrives, and probes are datagrams of padding.
+        // Nothing arrives, and probes are datagrams of padding.
         let mut sent_bytes = bytes(&send_all(&mut pair.server));
         for _ in 0..PROBES {
             let Some(timeout) = pair.server.timeout() else {

@@ -7,7 +7,7 @@ use crate::rebinding::{
 use crate::recorder::Recorder;
 use crate::support::{recorded, WIDE};
 
-/// Fewer than there may be paths.
+/// A number of addresses that is below the limit of paths.
 const TIMES: u16 = 3;
 
 #[test]

@@ -5,7 +5,7 @@ use crate::rebinding::rebind;
 use crate::recorder::Recorder;
 use crate::support::{recorded, WIDE};
 
-/// More than there may be paths.
+/// A number of addresses that is above the limit of paths.
 const TIMES: u16 = 12;
 
 #[test]

@@ -35,7 +35,7 @@ fn losses_by_time_are_named_so() {
             let mut pair = Pair::connected(&mut config(), &mut server);
             let qlog = Qlog::of(&mut pair.server);
 
-            // The last two packets: nothing sent after them can be acknowledged.
+            // The last two packets: no acknowledgment of a later one can show that they are lost.
             write(&mut pair.server, 3000);
             lose(&mut pair, &[1, 2]);
             while pair.server.stats().lost == 0 {

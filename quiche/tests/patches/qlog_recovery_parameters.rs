@@ -1,4 +1,4 @@
-//! What loss detection and congestion control start with, in qlog.
+//! The initial parameters of loss detection and congestion control in qlog.
 
 use crate::pair::{config, in_virtual_time, Pair};
 use crate::qlog::Qlog;

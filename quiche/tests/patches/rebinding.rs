@@ -7,7 +7,7 @@ use quiche::{Connection, ConnectionId};
 
 use crate::pair::{pass, receive, send_all, write, Datagram, Pair, CLIENT, STREAM};
 
-/// As many bytes as fit into an initial window.
+/// A number of bytes that fits into an initial window.
 pub const BYTES: usize = 10_000;
 
 /// Has the client appear at this many other ports. Each time, the data under way to the old port is
@@ -33,7 +33,8 @@ pub fn rebind(pair: &mut Pair, times: u16, has_spare_ids: bool) {
     assert_eq!(received, usize::from(times) * BYTES);
 }
 
-/// Gives both sides all connection ids that they may have. `generation` makes them different.
+/// Gives both sides all connection ids that they may have. Those of another `generation` are
+/// different.
 pub fn provide_ids(pair: &mut Pair, generation: u8) {
     for (side, connection) in [(1, &mut pair.client), (2, &mut pair.server)] {
         for number in 0.. {

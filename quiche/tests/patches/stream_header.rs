@@ -1,4 +1,4 @@
-//! A stream whose header does not fit into what is left of a packet.
+//! A stream whose header does not fit into the rest of a packet.
 
 use crate::pair::{config, in_virtual_time, receive, send_up_to, Pair};
 use crate::recorder::Recorder;
@@ -6,13 +6,13 @@ use crate::support::recorded;
 
 #[test]
 fn a_stream_whose_header_does_not_fit_waits_for_the_next_packet() {
-    const FAR: u64 = (1 << 30) + 3; // eight bytes in a header
+    const FAR: u64 = (1 << 30) + 3; // The number takes eight bytes in a header.
     in_virtual_time(|| {
         let recorder = Recorder::new(1000 * 1200);
         let mut client = config();
         client.set_initial_max_streams_uni(1 << 29);
         let mut pair = Pair::connected(&mut client, &mut recorded(&recorder));
-        let mut sent = 1 << 14; // four more
+        let mut sent = 1 << 14; // The offset takes four more.
         assert_eq!(
             pair.server.stream_send(FAR, &vec![0; sent], false),
             Ok(sent)

@@ -22,7 +22,7 @@ fn a_stream_that_is_acknowledged_before_it_is_sent_again_holds_up_no_other() {
         let copy = send_all(&mut pair.server);
         assert_eq!(copy.len(), 1);
 
-        // The first is declared lost while the window is full.
+        // The first stream's packet is declared lost while the window is full.
         let bytes = 4 * 1100;
         write(&mut pair.server, bytes);
         let others = send_all(&mut pair.server);

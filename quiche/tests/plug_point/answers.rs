@@ -1,4 +1,4 @@
-//! What quiche does with a controller's answers.
+//! The effect of a controller's answers on quiche.
 
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ fn held_packets_count_as_sent_when_they_are_released() {
         }
         assert!(datagrams.len() >= 10);
 
-        // Each is delivered 20 ms after its release.
+        // Each packet is delivered 20 ms after its release.
         let count = datagrams.len();
         for datagram in datagrams {
             pass_until(datagram.1.at + Duration::from_millis(20));

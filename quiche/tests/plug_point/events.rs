@@ -1,4 +1,4 @@
-//! What a controller is told.
+//! The events that a controller is told of.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ fn a_path_has_a_controller_of_its_own() {
     });
 }
 
-/// As [`Pair::settle`], over all paths.
+/// Does as [`Pair::settle`] does, over all paths.
 fn exchange_on_all_paths(pair: &mut Pair) {
     fn send_on_paths(connection: &mut Connection) -> Vec<Datagram> {
         let mut datagrams = Vec::new();
@@ -202,7 +202,7 @@ fn path_mtu_probes_do_not_reach_the_controller() {
         let mut pair = Pair::new(&mut config(), &mut server);
         pair.path_mtu = 1350;
 
-        // Small packets after each probe let its loss be found.
+        // With small packets after each probe its loss is found.
         for _ in 0..100 {
             pair.settle();
             pass(Duration::from_millis(20));

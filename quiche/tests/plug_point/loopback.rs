@@ -20,7 +20,7 @@ use crate::recorder::Recorder;
 /// The stream that the server sends on.
 const STREAM: u64 = 3;
 
-/// What the server sends on it.
+/// The number of bytes that the server sends on it.
 const BYTES: usize = 50_000;
 
 /// Sends on the server's stream, or reads it to its end.

@@ -1,5 +1,5 @@
-//! The plug point in real connections: what a controller is told, when, and what quiche does with
-//! its answers. The first patch alone has to pass these tests.
+//! The plug point in real connections: the events that a controller is told of, their times, and
+//! the effect of its answers on quiche. These tests have to pass with the first patch alone.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! How a controller is selected.
+//! Selection of a controller.
 
 use std::sync::{Arc, Mutex};
 

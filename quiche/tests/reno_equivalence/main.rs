@@ -1,4 +1,4 @@
-//! Reno behind the plug point does, packet for packet, what quiche's built-in Reno does: so the
+//! Reno behind the plug point does the same as quiche's built-in Reno, packet for packet. So the
 //! plug point tells a controller all that a built-in one knows, in time.
 
 mod reno;
@@ -45,7 +45,7 @@ fn for_each<I: Copy + Sync, T: Send>(items: &[I], work: impl Fn(I) -> T + Sync) 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Where two runs of a script differ first.
+/// The first difference between two runs of a script.
 fn difference(expected: &[Row], found: &[Row]) -> Option<String> {
     let at = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i))?;
     let (expected, found) = (expected.get(at), found.get(at));
@@ -67,7 +67,7 @@ fn a_thousand_scripts_go_as_with_the_built_in_reno() {
         Seen::of(&expected)
     });
 
-    // The scripts are worth something only if much happens in them.
+    // The comparison proves something only if much happens in the scripts.
     let scripts_with = |count: fn(&Seen) -> usize| all.iter().filter(|s| count(s) > 0).count();
     let losses = scripts_with(|seen| seen.losses);
     let spurious_losses = scripts_with(|seen| seen.spurious_losses);

@@ -8,7 +8,7 @@ use quiche::{
     SentPacket, StartupExitReason,
 };
 
-/// One line of this Reno that is otherwise. The comparison has to notice each of them.
+/// A change of one line of this Reno. The comparison has to notice each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
     /// The window is cut to 7/10 instead of half.
@@ -31,7 +31,7 @@ pub enum Mutation {
     GrowthWhenAppLimited,
     /// A congestion event forgets the bytes acknowledged in congestion avoidance.
     AckedBytesReset,
-    /// What was acknowledged beyond a window is forgotten when the window grows.
+    /// Bytes acknowledged beyond a window are forgotten when the window grows.
     AckedBytesNotCarried,
     /// Congestion avoidance needs a byte more than a window.
     CongestionAvoidanceStrict,
@@ -73,7 +73,7 @@ impl Mutation {
     ];
 }
 
-/// Makes Renos, all with the same mutation if any.
+/// Makes Reno controllers, all with the same mutation, if any.
 #[derive(Clone, Copy, Debug)]
 pub struct RenoFactory(pub Option<Mutation>);
 
@@ -271,7 +271,7 @@ impl HyStart {
         }
     }
 
-    /// Returns whether slow start is over.
+    /// Returns true if slow start is over.
     fn on_packet_acked(&mut self, pkt_num: u64, rtt: Duration, mutation: Option<Mutation>) -> bool {
         let is = |this| mutation == Some(this);
         self.current_round_min_rtt = self.current_round_min_rtt.min(rtt);

@@ -1,4 +1,4 @@
-//! Random scripts of a transfer, and what the sender does in them.
+//! Random scripts of a transfer, and a record of the sender in each.
 
 use std::cell::RefCell;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -28,7 +28,7 @@ pub struct Script {
     loss: (f64, f64),
     /// Probability and delay of packets that others overtake.
     reordering: Option<(f64, Duration)>,
-    /// When nothing arrives: from, to.
+    /// The times from which and to which nothing arrives.
     outage: Option<(Duration, Duration)>,
     bytes: u64,
     /// Bytes and interval of an application that limits the rate.
@@ -39,7 +39,7 @@ pub struct Script {
     hystart: bool,
 }
 
-/// What there is to see of the sender after a send, a receive or a timeout.
+/// The visible state of the sender after a send, a receive or a timeout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     time: Time,
@@ -51,7 +51,7 @@ pub struct Row {
     startup_exit: Option<StartupExit>,
 }
 
-/// What a script brought about.
+/// The events that a script brought about.
 #[derive(Debug)]
 pub struct Seen {
     pub losses: usize,
@@ -100,7 +100,7 @@ impl Script {
         }
     }
 
-    /// What a sender with this controller does, from the start to the end of the transfer.
+    /// The states of a sender with this controller, from the start to the end of the transfer.
     pub fn run(&self, controller: Controller) -> Vec<Row> {
         isolated(self.seed, || self.simulate(controller)).expect("virtual time")
     }
@@ -175,7 +175,7 @@ impl Script {
 }
 
 impl Seen {
-    /// What these rows show.
+    /// The events that these rows show.
     pub fn of(rows: &[Row]) -> Seen {
         let last = rows.last().expect("something was sent");
         let timeouts = rows.iter().filter(|row| row.action == Action::TimedOut);

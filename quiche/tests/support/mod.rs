@@ -1,4 +1,4 @@
-//! What the tests of several patches use.
+//! Parts that the tests of several patches use.
 #![allow(dead_code, reason = "each crate of tests uses a part of it")]
 
 pub mod pair;
@@ -22,8 +22,8 @@ pub fn recorded(recorder: &Recorder) -> Config {
     config
 }
 
-/// Drops the datagrams with these places in what the server sends next, lets the client acknowledge
-/// the others, and returns the size of those dropped.
+/// Drops the datagrams with these places among those that the server sends next, lets the client
+/// acknowledge the others, and returns the size of those dropped.
 pub fn lose(pair: &mut Pair, places: &[usize]) -> u64 {
     let mut dropped = 0;
     for (place, datagram) in send_all(&mut pair.server).into_iter().enumerate() {

@@ -9,7 +9,7 @@ use quiche::{Config, Connection, ConnectionId, RecvInfo, SendInfo};
 
 /// The client's address.
 pub const CLIENT: ([u8; 4], u16) = ([127, 0, 0, 1], 1234);
-/// Where the client migrates to.
+/// The address to which the client migrates.
 pub const CLIENT_LATER: ([u8; 4], u16) = ([127, 0, 0, 1], 5678);
 /// The server's address.
 pub const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 4433);
@@ -17,7 +17,7 @@ pub const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 4433);
 /// The stream that the server sends on.
 pub const STREAM: u64 = 3;
 
-/// A datagram, and what quiche says about sending it.
+/// A datagram, and quiche's information about sending it.
 pub type Datagram = (Vec<u8>, SendInfo);
 
 /// Runs a test on a virtual clock and with seeded entropy.
@@ -30,7 +30,7 @@ pub fn pass(time: Duration) {
     clock::set(clock::now().expect("virtual time") + time);
 }
 
-/// Lets virtual time pass until then, if it is to come.
+/// Lets virtual time pass until then, if that is in the future.
 pub fn pass_until(time: Instant) {
     pass(time.saturating_duration_since(Instant::now()));
 }
@@ -116,7 +116,7 @@ impl Pair {
     }
 }
 
-/// All that a side has to send now.
+/// All datagrams that a side has to send now.
 pub fn send_all(connection: &mut Connection) -> Vec<Datagram> {
     std::iter::from_fn(|| send(connection)).collect()
 }

@@ -1,4 +1,4 @@
-//! A controller that does as it is told, and tells what it is told.
+//! A controller that does as it is told, and records the events that it is told of.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use quiche::{
     LossEvent, LostPacket, SentPacket, StartupExitReason,
 };
 
-/// What the controller of one path was told.
+/// The events that the controller of one path was told of.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// How it was made.
+    /// The configuration that it was made with.
     pub config: ControllerConfig,
     /// All packets sent.
     pub sent: Vec<SentPacket>,
@@ -19,7 +19,7 @@ pub struct Path {
     pub acked: Vec<AckedPacket>,
     /// All packets lost.
     pub lost: Vec<LostPacket>,
-    /// All packets that were not lost after all.
+    /// All packets that turned out not to be lost.
     pub spurious: Vec<LostPacket>,
     /// Maximum datagram sizes.
     pub mtu: Vec<usize>,
@@ -27,13 +27,13 @@ pub struct Path {
     pub pto: Vec<u32>,
     /// Bytes in flight by the controller's own count.
     pub bytes_in_flight: usize,
-    /// Where that differs from quiche's count: (quiche's, own).
+    /// The cases in which that differs from quiche's count: (quiche's, own).
     pub differences: Vec<(usize, usize)>,
-    /// Whether the controller is gone.
+    /// True if the controller is gone.
     pub dropped: bool,
 }
 
-/// What all controllers of a factory do, and what they were told.
+/// The behaviour of all controllers of a factory, and the events that they were told of.
 #[derive(Debug)]
 pub struct Log {
     /// The window of all paths, in bytes.
@@ -42,9 +42,9 @@ pub struct Log {
     pub ssthresh: Option<usize>,
     /// The time between packets, if they are paced.
     pub gap: Option<Duration>,
-    /// Whether only whole datagrams are sent.
+    /// True if only whole datagrams are sent.
     pub whole_datagrams: bool,
-    /// The paths, in the order of their making.
+    /// The paths, in the order in which their controllers were made.
     pub paths: Vec<Path>,
 }
 
@@ -69,7 +69,7 @@ impl Recorder {
         self.0.lock().unwrap()
     }
 
-    /// For `Config::set_cc_controller_factory()`.
+    /// A factory for `Config::set_cc_controller_factory()`.
     pub fn factory(&self) -> Arc<dyn CongestionControllerFactory> {
         Arc::new(self.clone())
     }

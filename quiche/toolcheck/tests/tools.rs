@@ -1,4 +1,4 @@
-//! What the build script finds missing, in made-up environments.
+//! The tools that the build script finds missing, in made-up environments.
 
 #[path = "../tools.rs"]
 mod tools;

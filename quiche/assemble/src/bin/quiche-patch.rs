@@ -122,7 +122,7 @@ fn checkout(package: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A patch as `git am` reads it from a mailbox of several. The date is the same always, and so are
+/// A patch as `git am` reads it from a mailbox of several. The date is always the same, and so are
 /// the hashes of the commits.
 fn mail(patch: &Patch) -> String {
     let mut named = patch.clone();
@@ -243,7 +243,7 @@ fn patch(package: &Path, dir: &Path, commit: &str, number: usize) -> Result<Patc
     })
 }
 
-/// A diff without the lines that name its contents by hash. They change with every patch before.
+/// A diff without the lines that name its contents by hash. They change with every earlier patch.
 fn without_hashes(diff: &str) -> String {
     let mut is_header = false;
     let keep = |line: &&str| {
@@ -312,7 +312,7 @@ fn git_with(dir: &Path, arguments: &[&str], input: &[u8]) -> Result<String> {
     git.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = git.spawn().map_err(|e| format!("cannot run git: {e}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // git may end without reading all of it; its exit status says why.
+        // git may end without reading all of the input; its exit status and message say why.
         let _ = stdin.write_all(input);
     }
     let output = child.wait_with_output()?;

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Parts that the tests share.
 #![allow(dead_code, reason = "each crate of tests uses a part of it")]
 
 use std::fs;

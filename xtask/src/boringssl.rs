@@ -1,4 +1,5 @@
-//! The BoringSSL of our own release build, for builds of other kinds: another one takes minutes.
+//! The BoringSSL of our own release build, for builds of other kinds. To compile another one takes
+//! minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +9,11 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// Has a build take the BoringSSL of the release build, which is made if need be.
+/// Makes a build take the BoringSSL of the release build, which is compiled if need be.
 ///
 /// # Errors
 ///
-/// It cannot be built.
+/// BoringSSL cannot be built.
 pub fn reuse(root: &Path, build: &mut Command) -> Result<()> {
     let folder = folder(root)?;
     let include = folder.join("boringssl").join("include");
@@ -23,7 +24,7 @@ pub fn reuse(root: &Path, build: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The folder that boring-sys built it in.
+/// The folder in which boring-sys built BoringSSL.
 fn folder(root: &Path) -> Result<PathBuf> {
     let messages = process::output(process::cargo().current_dir(root).args([
         "build",

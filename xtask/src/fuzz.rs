@@ -22,9 +22,9 @@ use targets::Target;
 
 /// Fuzz code that reads input, guided by coverage
 ///
-/// Inputs that reach something new are collected below target/fuzz/. With --keep the smallest set
-/// that reaches as much replaces the inputs in fuzz/NAME.corpus, which `cargo test` replays. An
-/// input that fails is added to fuzz/NAME.failed in any case.
+/// Inputs that reach new code are collected below target/fuzz/. With --keep the smallest set that
+/// reaches as much replaces the inputs in fuzz/NAME.corpus, which `cargo test` replays. An input
+/// that fails is added to fuzz/NAME.failed in any case.
 ///
 /// The exit code is 0 if nothing failed, else 1.
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ const FLAGS: &str = "-Cpasses=sancov-module --cfg fuzzing --cfg fuzzing_libfuzze
     -Cllvm-args=-sanitizer-coverage-stack-depth \
     -Clink-arg=-Wl,--unresolved-symbols=ignore-all";
 
-/// The longest that one input may take, the memory that it may use, and its size.
+/// Limits for one input: time, memory and size.
 const INPUT_LIMIT: Duration = Duration::from_secs(60);
 const MEMORY_LIMIT_MB: u64 = 4_096;
 const INPUT_BYTES: usize = 4_096;
@@ -161,7 +161,7 @@ fn build(root: &Path, folder: &Path, target: &Target, flags: &str) -> Result<Pat
         // With a target, the flags are not for build scripts.
         .args(["--target", host.trim(), "--message-format", "json"])
         .args(["--package", target.package, "--test", target.test])
-        // A target that needs no QUIC stack does not wait for BoringSSL.
+        // A target that needs no QUIC stack need not wait for BoringSSL.
         .args(["--no-default-features", "--features", target.features])
         .env("CARGO_TARGET_DIR", folder)
         .env("RUSTFLAGS", flags)
@@ -232,7 +232,7 @@ impl<'a> Fuzzed<'a> {
         let mut terminal = std::io::stderr();
         for line in BufReader::new(child.stderr.take().context("no output")?).lines() {
             let line = line?;
-            // Of what it finds, every new input is a line.
+            // libFuzzer prints a line for every new input.
             let is_detail = ["NEW ", "REDUCE", "RELOAD", "NEW_FUNC"]
                 .iter()
                 .any(|word| line.contains(word));
@@ -296,7 +296,7 @@ impl<'a> Fuzzed<'a> {
         Ok(())
     }
 
-    /// Keeps a smallest set of inputs that reaches as many edges as all together.
+    /// Keeps a smallest set of inputs that reaches as many edges as all inputs together.
     fn keep(&self) -> Result<()> {
         let smallest = self.work.join("smallest");
         if smallest.is_dir() {
@@ -313,7 +313,7 @@ impl<'a> Fuzzed<'a> {
     }
 }
 
-/// Reads a file of inputs; one that is not there has none.
+/// Reads a file of inputs; a missing file has none.
 fn read(path: &Path) -> Result<Vec<corpus::Numbered>> {
     if !path.exists() {
         return Ok(Vec::new());

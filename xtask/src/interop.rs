@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::{process, setup};
 
-/// The exit status of the matrix where the system does not permit network namespaces.
+/// The exit status of the matrix if the system does not permit network namespaces.
 pub const NOT_PERMITTED: i32 = 3;
 
 /// Run other people's QUIC implementations against ours; --help has the flags
@@ -26,7 +26,7 @@ pub struct Arguments {
     flags: Vec<OsString>,
 }
 
-/// Runs the command; gives the exit code of the matrix.
+/// Runs the command; returns the exit code of the matrix.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Builds the matrix and what it runs; gives its command.
+/// Builds the matrix and the programs that it runs; returns its command.
 ///
 /// # Errors
 ///

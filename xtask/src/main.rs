@@ -74,7 +74,7 @@ fn root() -> Result<PathBuf> {
     Ok(root.to_path_buf())
 }
 
-/// Where what is built and written goes.
+/// The folder of builds and results.
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

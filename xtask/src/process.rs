@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a command to its end; its output goes where ours does.
+/// Runs a command to its end; it shares our output.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The command cannot be started, or fails; then what it said is part of the error.
+/// The command cannot be started, or fails; then its messages are part of the error.
 pub fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -43,7 +43,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds packages and targets, by cargo's flags, for release; only what goes wrong is shown.
+/// Builds packages and targets, by cargo's flags, for release; shows only warnings and errors.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn build(root: &Path, what: &[&str]) -> Result<()> {
         .args(what))
 }
 
-/// cargo itself: the one that runs us, without what it told us alone.
+/// The cargo that runs this program, without the variables that it sets for this program alone.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {

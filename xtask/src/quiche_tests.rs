@@ -1,5 +1,5 @@
-//! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree, and the plug
-//! point's tests on a part of the series.
+//! `cargo xtask quiche-tests`: quiche's own tests on the release and on the patched tree, and the
+//! plug point's tests on a part of the series.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,11 +55,11 @@ pub fn plug_point(root: &Path, patches: usize) -> Result<()> {
     process::run(&mut tests)
 }
 
-/// As [`run`], once the tools are there.
+/// Does as [`run`] does, once the tools are there.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_in(root: &Path, target: &Path) -> Result<()> {
     let released = results(root, target, Tree::Released, "released")?;
     let patched = results(root, target, Tree::Patched, "patched")?;
@@ -88,8 +88,8 @@ pub fn run_in(root: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of one tree and returns the result of each. `name` is the tree's in messages and
-/// paths.
+/// Runs the tests of one tree and returns the result of each. `name` stands for the tree in
+/// messages and paths.
 fn results(root: &Path, target: &Path, tree: Tree, name: &str) -> Result<BTreeMap<String, String>> {
     let folder = target.join("quiche-tests").join(name);
     assemble(tree, &root.join("quiche"), &folder)?;
@@ -118,7 +118,7 @@ fn results(root: &Path, target: &Path, tree: Tree, name: &str) -> Result<BTreeMa
     Ok(results)
 }
 
-/// Runs a command whose failure is told by its output; shows the last lines of it.
+/// Runs a command whose output tells of its failure; shows the last lines of it.
 fn shown(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -137,7 +137,7 @@ fn shown(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// The tests and their results in what libtest printed.
+/// The tests and their results in the output of libtest.
 ///
 /// A test in the documentation is named by its line, which the patch moves; here it is named by its
 /// place among those of the same item.

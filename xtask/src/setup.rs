@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Makes sure that quiche can be built: installs Debian's packages, or says which.
+/// Makes sure that quiche can be built: installs Debian's packages, or names them.
 ///
 /// # Errors
 ///
@@ -40,10 +40,13 @@ pub fn build_tools() -> Result<()> {
     if still.is_empty() {
         return Ok(());
     }
-    bail!("apt-get installed {}, but it is not found", still.join(" "));
+    bail!(
+        "apt-get installed {}, but the tools are not found",
+        still.join(" ")
+    );
 }
 
-/// Tools with which the matrix makes paths and looks into their packets.
+/// Makes sure that there are the tools with which the matrix makes paths and reads their packets.
 ///
 /// # Errors
 ///
@@ -58,7 +61,7 @@ pub fn packet_tools() -> Result<()> {
     install(&missing, "emulated paths")
 }
 
-/// valgrind, whose tool callgrind counts instructions.
+/// Makes sure that there is valgrind, whose tool callgrind counts instructions.
 ///
 /// # Errors
 ///
@@ -70,8 +73,8 @@ pub fn instruction_counter() -> Result<()> {
     install(&["valgrind"], "counting instructions")
 }
 
-/// A browser that reports are looked at in; where there is none and none can be installed, that
-/// test is left out.
+/// Makes sure that there is a browser, in which reports are tested. If there is none and none can
+/// be installed, those tests are left out.
 pub fn browser() {
     let names = ["chromium", "chromium-browser"];
     if names
@@ -85,8 +88,8 @@ pub fn browser() {
     }
 }
 
-/// The Python of a virtual environment that has qlog-analysis and what it needs, made if it is not
-/// there or not as the lock file has it.
+/// The Python of a virtual environment that has qlog-analysis and the packages that it needs. The
+/// environment is made if it is missing, or differs from the lock file.
 ///
 /// # Errors
 ///
@@ -157,7 +160,7 @@ fn check_python_version() -> Result<()> {
     Ok(())
 }
 
-/// Installs Debian packages if we may, or says how to.
+/// Installs Debian packages if we may, or fails with the command that installs them.
 fn install(packages: &[&str], purpose: &str) -> Result<()> {
     if packages.is_empty() {
         return Ok(());

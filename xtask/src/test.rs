@@ -89,14 +89,14 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
     check("other people's QUIC", || others(&root, &target))
 }
 
-/// Runs the small matrix, where the system permits paths.
+/// Runs the small matrix, if the system permits paths.
 fn others(root: &Path, target: &Path) -> Result<()> {
     let mut matrix = interop::matrix(root, target)?;
     let status = matrix
         .arg("--fast")
         .status()
         .context("cannot run gallop-matrix")?;
-    // The program has said it as loudly; nothing is wrong with the code.
+    // The program itself has said so if they are not permitted; the code is not at fault.
     ensure!(
         status.success() || status.code() == Some(interop::NOT_PERMITTED),
         "cargo xtask interop --fast: {status}"
@@ -104,7 +104,7 @@ fn others(root: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a short comparison as a user would, and looks at what it wrote.
+/// Runs a short comparison as a user would, and checks its results.
 fn comparison(target: &Path) -> Result<()> {
     let out = target.join("compare").join("test");
     let json = target.join("compare-test.json");

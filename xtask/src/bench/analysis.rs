@@ -22,7 +22,8 @@ const SIZES_MB: &str = "10,100,1000";
 const DURATION: &str = "10s";
 const CONTROLLER: &str = "gallop-vegas";
 
-/// The reader that only finds the records and checks their JSON: nobody can do less.
+/// The reader that only finds the records and checks their JSON, which is the least that any reader
+/// does.
 const FLOOR: &str = "scan";
 
 /// The reader that makes the types of Rust's qlog crate.
@@ -41,14 +42,15 @@ struct Row {
 struct Reading {
     size: String,
     reader: String,
-    /// Of CPU time of all threads, less what it takes to start; nothing where that is most of it.
+    /// Megabytes per second of CPU time of all threads, without the time to start; `None` if most
+    /// of the time is that.
     megabytes_per_cpu_s: Option<f64>,
-    /// All of it.
+    /// All CPU time.
     cpu_s: f64,
     peak_memory_megabytes: f64,
 }
 
-/// Makes a trace and measures what reads it.
+/// Makes a trace and measures its readers.
 ///
 /// # Errors
 ///
@@ -70,7 +72,7 @@ pub(super) fn run(place: &Place) -> Result<Outcome> {
     let text =
         fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
     let rows: Vec<Row> = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not as expected", report.display()))?;
+        .with_context(|| format!("{}: expected a list of values", report.display()))?;
     let readings = readings(&rows)
         .with_context(|| format!("{} has values of unknown names", report.display()))?;
     Ok(Outcome {
@@ -118,7 +120,7 @@ fn serde_parser(place: &Place) -> Result<PathBuf> {
     Ok(release(&place.target).join("examples").join("parse_qlog"))
 }
 
-/// The values of each size and reader together, in the order of the rows; nothing if a name is not
+/// The values of each size and reader together, in the order of the rows; `None` if a name is not
 /// known.
 fn readings(rows: &[Row]) -> Option<Vec<Reading>> {
     let mut readings: Vec<Reading> = Vec::new();

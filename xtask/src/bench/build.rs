@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Place, usage};
 use crate::process;
 
-/// Packages that are named.
+/// The number of packages that are named.
 const NAMED: usize = 15;
 
 /// A unit of cargo's timing report.
@@ -24,11 +24,11 @@ struct Unit {
 /// The cost of the build.
 #[derive(Debug, Serialize)]
 struct Build {
-    /// CPU time of cargo and all that it ran.
+    /// CPU time of cargo and all programs that it ran.
     cpu_s: f64,
     wall_s: f64,
     packages: usize,
-    /// Seconds by package, with its build script; several are compiled at a time.
+    /// Seconds by package, with its build script. Several packages are compiled at a time.
     busiest: Vec<(String, f64)>,
 }
 

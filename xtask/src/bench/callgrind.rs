@@ -16,13 +16,14 @@ use crate::process;
 pub struct Counts {
     /// The lines that the program wrote on standard output.
     pub lines: Vec<String>,
-    /// Instructions by function called, each with what it called itself: one table for each time.
+    /// Instructions by function called, each with the functions that it called itself: one table
+    /// for each time.
     pub calls: Vec<BTreeMap<String, u64>>,
     /// All instructions: one number for each time.
     pub totals: Vec<u64>,
 }
 
-/// Runs `program` and counts what it executes within `function`, named as in Rust.
+/// Runs `program` and counts the instructions within `function`, named as in Rust.
 ///
 /// # Errors
 ///
@@ -74,8 +75,8 @@ fn dumps(out: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Reads a dump (valgrind's manual, "Callgrind Format Specification"): its total, and the inclusive
-/// cost of the calls of each function. A function's name is written out where its number first
-/// comes, in this or an earlier dump: `names` has those.
+/// cost of the calls of each function. A function's name is written out where its number occurs for
+/// the first time, in this or an earlier dump: `names` has those.
 fn read(text: &str, names: &mut BTreeMap<String, String>) -> (u64, BTreeMap<String, u64>) {
     let mut total = 0;
     let mut calls: BTreeMap<String, u64> = BTreeMap::new();

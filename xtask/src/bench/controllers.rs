@@ -13,10 +13,10 @@ use crate::setup;
 
 const MODULE: &str = "gallop_bench::controllers::";
 
-/// The committed ratios, beside the program that they are of.
+/// The committed ratios, beside the measured program.
 const BASELINE: &str = "bench/baseline.json";
 
-/// By what part of itself a ratio may be above the committed one.
+/// The share by which a ratio may be above the committed one.
 const TOLERANCE: f64 = 0.05;
 
 /// The built-in controller that ours are compared with.
@@ -85,9 +85,8 @@ pub(super) fn run(place: &Place) -> Result<Outcome> {
     })
 }
 
-/// Holds the ratios against the committed ones.
-///
-/// Ratios to a built-in controller in the same run, since counts depend on the compiler.
+/// Compares the ratios with the committed ones. They are ratios to a built-in controller in the
+/// same run, since counts depend on the compiler.
 ///
 /// # Errors
 ///
@@ -115,7 +114,7 @@ pub fn check(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Writes the ratios that [`check`] will hold others against.
+/// Writes the ratios with which [`check`] will compare others.
 ///
 /// # Errors
 ///
@@ -141,7 +140,7 @@ fn regressions(measured: &BTreeMap<String, f64>, baseline: &BTreeMap<String, f64
     measured.iter().filter_map(line).collect()
 }
 
-/// Our controllers' instructions as a part of the reference's, by what they are of.
+/// The instructions of our controllers as a share of the reference's, by case.
 fn ratios(costs: &[Cost]) -> Result<BTreeMap<String, f64>> {
     let mut ratios = BTreeMap::new();
     for cost in costs.iter().filter(|cost| is_ours(&cost.controller)) {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what controllers, connections, simulations, analyses and builds cost.
+//! `cargo xtask bench`: the cost of controllers, connections, simulations, analyses and builds.
 
 mod analysis;
 mod build;
@@ -20,11 +20,11 @@ use serde_json::Value;
 use crate::job::{self, Steps};
 use crate::{process, setup};
 
-/// Measure what controllers, connections, simulations, analyses and builds cost
+/// Measure the cost of controllers, connections, simulations, analyses and builds
 ///
-/// Everything is compared within one run, as a ratio. Instructions are counted by valgrind; what is
-/// timed is CPU time. The sections of docs/benchmarks.md of what was measured are written anew;
-/// what stands around them stays.
+/// Everything is compared within one run, as a ratio. Instructions are counted by valgrind; times
+/// are CPU time. The measured sections of docs/benchmarks.md are written anew; the text around them
+/// stays.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Commit the ratios of the controllers as those that `cargo xtask test` holds later ones
-    /// against
+    /// Commit the ratios of the controllers as those with which `cargo xtask test` compares later
+    /// ones
     #[arg(long)]
     accept: bool,
 }
@@ -61,12 +61,12 @@ enum Benchmark {
     Build,
 }
 
-/// Where things are.
+/// The folders of a run.
 #[derive(Debug)]
 pub struct Place {
     /// The folder of the workspace.
     pub root: PathBuf,
-    /// Where what is built and written goes.
+    /// The folder of builds and results.
     pub target: PathBuf,
 }
 
@@ -144,12 +144,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program with what is measured.
+/// Builds the program that is measured.
 fn program(place: &Place) -> Result<PathBuf> {
     build(place, "gallop-bench", "gallop-bench")
 }
 
-/// Builds a package; gives the path of one of its programs.
+/// Builds a package; returns the path of one of its programs.
 fn build(place: &Place, package: &str, program: &str) -> Result<PathBuf> {
     process::build(&place.root, &["--package", package])?;
     Ok(release(&place.target).join(program))

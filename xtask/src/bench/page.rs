@@ -1,4 +1,4 @@
-//! docs/benchmarks.md: the sections that are measured, between what is written by hand.
+//! docs/benchmarks.md: the sections that are measured, between those that are written by hand.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 const FILE: &str = "docs/benchmarks.md";
 
-/// Puts what was measured in place of the section of that name.
+/// Replaces the section of that name by the measured one.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ const CONTROLLERS: [&str; 4] = ["reno", "cubic", "vegas", "gallop-vegas"];
 /// Other people's servers, in interop/peers, with the program that builds them.
 const PEERS: [(&str, &str); 2] = [("quic-go", "go"), ("quinn", "cargo")];
 
-/// Where peers listen: the runner's contract leaves no choice.
+/// The address at which peers listen: the runner's contract leaves no choice.
 const PEER_PORT: u16 = 443;
 
 const OUR_PORT: u16 = 4433;
@@ -29,7 +29,7 @@ struct Load {
     name: &'static str,
     connections: u64,
     requests: u64,
-    /// At once, on each connection.
+    /// Requests at once on each connection.
     parallel: u64,
     /// Bytes of each answer.
     bytes: usize,
@@ -66,10 +66,10 @@ const LOADS: [Load; 4] = [
     },
 ];
 
-/// Each load is given so long, and then counts as failed.
+/// The time after which a load counts as failed.
 const LIMIT_S: u64 = 120;
 
-/// Of several runs the one with the least CPU time counts.
+/// The number of runs, of which the one with the least CPU time counts.
 const RUNS: usize = 2;
 
 /// The performance of a server under a load.
@@ -79,7 +79,7 @@ struct Served {
     load: &'static str,
     #[serde(flatten)]
     figures: Option<Figures>,
-    /// Why there are none.
+    /// The reason for which there are no figures.
     error: Option<String>,
 }
 
@@ -91,7 +91,7 @@ struct Figures {
     /// CPU time of the server.
     cpu_ms_per_request: f64,
     cpu_ms_per_megabyte: f64,
-    /// At most, less what the server had before the load, by connection.
+    /// The most memory, without that which the server had before the load, by connection.
     memory_kib_per_connection: f64,
 }
 
@@ -112,8 +112,8 @@ struct Transfer {
 ///
 /// # Errors
 ///
-/// Our own programs cannot be built or fail. A peer that cannot be built is left out, and the
-/// reason is said; one that fails under a load is said to in its place.
+/// Our own programs cannot be built or fail. A peer that cannot be built is left out with a
+/// message, and the table has the failure of one that fails under a load.
 pub(super) fn run(place: &Place) -> Result<Outcome> {
     build(place, "gallop-interop", "gallop-server")?;
     let folder = place.target.join("bench").join("server");
@@ -145,7 +145,7 @@ pub(super) fn run(place: &Place) -> Result<Outcome> {
     })
 }
 
-/// The folders of the QUIC interop runner, with what is served and a certificate.
+/// The folders of the QUIC interop runner, with the files to serve and a certificate.
 fn prepare(place: &Place, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -169,7 +169,7 @@ fn file(load: &Load) -> String {
     format!("{}.bin", load.bytes)
 }
 
-/// A server under way, which ends with this value.
+/// A running server, which ends with this value.
 struct Server(Child);
 
 impl Drop for Server {
@@ -292,7 +292,7 @@ fn serve(place: &Place, port: u16, mut command: Command, load: &Load) -> Result<
     })
 }
 
-/// Waits until the server answers. The first answer also has the file read once.
+/// Waits until the server answers. With the first answer, the file has been read once.
 fn wait_until_ready(place: &Place, port: u16, load: &Load, server: &mut Server) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -311,7 +311,8 @@ fn fetch(place: &Place, port: u16, load: &Load, connections: u64, requests: u64)
     let output = Command::new(release(&place.target).join("gallop-client"))
         .args(["--insecure", "--json", "--quiet"])
         .args(["--parallel", &load.parallel.to_string()])
-        // Where many begin at once, handshakes are repeated for want of room in a socket's buffer.
+        // If many begin at once, a socket's buffer has no room for all, and handshakes are
+        // repeated.
         .args(["--connect-timeout", "60s", "--idle-timeout", "60s"])
         .args(["--timeout", &format!("{LIMIT_S}s")])
         .args(["--connections", &connections.to_string()])
@@ -319,7 +320,7 @@ fn fetch(place: &Place, port: u16, load: &Load, connections: u64, requests: u64)
         .arg(format!("https://127.0.0.1:{port}/{}", file(load)))
         .output()
         .context("cannot run gallop-client")?;
-    // It names its failures there, too.
+    // It also names its failures there.
     let report: Report = serde_json::from_slice(&output.stdout).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr);
         format!("gallop-client: {}: {}", output.status, said.trim())

@@ -11,7 +11,7 @@ use crate::process;
 
 const CONTROLLERS: [&str; 2] = ["reno", "gallop-vegas"];
 
-/// Of several runs the fastest counts: what disturbs can only make it slower.
+/// The number of runs, of which the fastest counts: disturbances can only make a run slower.
 const RUNS: usize = 3;
 
 /// A simulation as `gallop-bench simulator` prints it.

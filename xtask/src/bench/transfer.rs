@@ -9,7 +9,7 @@ use super::callgrind;
 use super::{Outcome, Place, program};
 use crate::setup;
 
-/// In this function the transfer happens.
+/// The function in which the transfer happens.
 const FUNCTION: &str = "gallop_bench::simulations::whole_transfer";
 
 /// The controller that the others are compared with.
@@ -25,7 +25,7 @@ const CONTROLLERS: [&str; 7] = [
     "cubic-rfc9438",
 ];
 
-/// Two lengths: their difference is without handshake and slow start.
+/// Two lengths, whose difference is a transfer without handshake and slow start.
 const BYTES: [u64; 2] = [5_000_000, 25_000_000];
 
 /// The output of `gallop-bench transfer`.
@@ -46,7 +46,7 @@ struct Cost {
     packets_per_megabyte: f64,
     client_packets_per_megabyte: f64,
     lost_packets: u64,
-    /// To the reference.
+    /// The ratio to the reference.
     ratio: f64,
 }
 

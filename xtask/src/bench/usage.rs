@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Linux tells programs so many clock ticks per second.
+/// Clock ticks per second, as Linux counts them for programs.
 const TICKS_PER_S: f64 = 100.0;
 
 /// The CPU time that a process has used.
@@ -20,7 +20,7 @@ pub fn cpu_s(process: u32) -> Result<f64> {
 ///
 /// # Errors
 ///
-/// The system does not tell.
+/// The system does not tell it.
 pub fn cpu_of_children_s() -> Result<f64> {
     ticks(std::process::id(), 13)
 }
@@ -31,11 +31,11 @@ fn ticks(process: u32, index: usize) -> Result<f64> {
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
     let sum = after_name(&text)
         .and_then(|fields| Some(fields.get(index)? + fields.get(index + 1)?))
-        .with_context(|| format!("{file} is not as expected: {text}"))?;
+        .with_context(|| format!("{file}: expected the fields of proc(5), not {text:?}"))?;
     Ok(sum as f64 / TICKS_PER_S)
 }
 
-/// The numbers after the program's name, which may have blanks itself.
+/// The numbers after the program's name, which may itself have blanks.
 fn after_name(stat: &str) -> Option<Vec<i64>> {
     let (_, fields) = stat.rsplit_once(')')?;
     let number = |field: &str| field.parse().unwrap_or(0);

@@ -1,15 +1,16 @@
-//! Progress bars of simulated time, when there is a terminal to show them on.
+//! Progress bars of simulated time, if there is a terminal to show them on.
 
-use gallop_sim::lab::{Progress, Sweep};
-use gallop_sim::run::{Job, Plan};
-use gallop_sim::soak::Soak;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Without a terminal a line is printed that often.
+use gallop_sim::lab::{Progress, Sweep};
+use gallop_sim::run::{Job, Plan};
+use gallop_sim::soak::Soak;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// The interval of printed lines, if there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(30);
 
 const TEMPLATE: &str = "{prefix} [{bar:30}] {msg}";
@@ -19,11 +20,11 @@ const SHARE_TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
 /// The length of the bar of a share.
 const STEPS: u64 = 1000;
 
-/// The bars are drawn that often. They live in this thread, since time stands
-/// still in those of the simulations.
+/// The interval at which bars are drawn. They are drawn in this thread, since time stands still in
+/// those of the simulations.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// Does `work` on `plan` and shows how far it is meanwhile.
+/// Does `work` on `plan` and shows its progress.
 pub(crate) fn shown<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> T {
     if !stderr().is_terminal() {
         return work();
@@ -70,7 +71,7 @@ pub(crate) fn shown<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> T 
     })
 }
 
-/// Does `work` on a sweep and shows how far it is and how long it may take.
+/// Does `work` on a sweep and shows its progress and the time that it may take.
 pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) -> T {
     of_all(work, |elapsed| {
         let progress = sweep.progress();
@@ -78,7 +79,7 @@ pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) 
     })
 }
 
-/// Does `work` on a long run and shows how far it is.
+/// Does `work` on a long run and shows its progress.
 pub(crate) fn of_soak<T: Send>(soak: &Soak, work: impl FnOnce() -> T + Send) -> T {
     of_all(work, |elapsed| {
         let simulated = soak.simulated();
@@ -92,8 +93,8 @@ pub(crate) fn of_soak<T: Send>(soak: &Soak, work: impl FnOnce() -> T + Send) -> 
     })
 }
 
-/// Does `work` and shows by one bar, or a line now and then, what `look` sees of it after a time: the
-/// share that is done, and in words.
+/// Does `work` and shows its progress by one bar, or by a line now and then. `look` is given the
+/// time since the start and returns the share that is done, and the progress in words.
 fn of_all<T: Send>(work: impl FnOnce() -> T + Send, look: impl Fn(Duration) -> (f64, String)) -> T {
     let start = Instant::now();
     let terminal = stderr().is_terminal();
@@ -131,7 +132,7 @@ fn of_all<T: Send>(work: impl FnOnce() -> T + Send, look: impl Fn(Duration) -> (
     })
 }
 
-/// How many runs are done, and how long it took and may still take.
+/// The number of finished runs, the time taken and the time that the others may take.
 fn state(progress: Progress, elapsed: Duration) -> String {
     let Progress {
         runs,
@@ -154,7 +155,7 @@ fn state(progress: Progress, elapsed: Duration) -> String {
     }
 }
 
-/// Minutes and seconds.
+/// A time in minutes and seconds.
 fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)

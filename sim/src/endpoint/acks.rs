@@ -1,5 +1,5 @@
 //! The acknowledgement policy of an endpoint. quiche never delays an acknowledgement by itself: it
-//! goes out with the next `send()`, so the driver decides.
+//! leaves with the next `send()`, so the driver decides.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use gallop_network::time::Time;
 /// An acknowledgement policy (RFC 9000 §13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckPolicy {
-    /// One acknowledgement for so many packets. RFC 9000 §13.2.2 recommends 2; the papers assume 1.
+    /// The number of packets for one acknowledgement. RFC 9000 §13.2.2 recommends 2; the papers
+    /// assume 1.
     pub every: NonZeroU32,
     /// No acknowledgement is held longer than this. It is also announced to the peer, in
     /// milliseconds rounded up (RFC 9000 §18.2).
@@ -43,8 +44,8 @@ impl PendingAcks {
         }
     }
 
-    /// A datagram has come in, number `sequence` of those sent to this endpoint; says whether to
-    /// acknowledge at once.
+    /// Counts a datagram that has come in, number `sequence` of those sent to this endpoint;
+    /// returns true if it is to be acknowledged at once.
     ///
     /// A datagram out of sequence is acknowledged at once (RFC 9000 §13.2.1). The sequence counts
     /// datagrams, not packet numbers, because quiche leaves out packet numbers on purpose, which
@@ -60,7 +61,7 @@ impl PendingAcks {
         !in_sequence || self.pending >= self.policy.every.get()
     }
 
-    /// All pending acknowledgements have gone out.
+    /// Forgets the pending acknowledgements, which have left.
     pub(crate) fn sent(&mut self) {
         self.pending = 0;
         self.deadline = None;

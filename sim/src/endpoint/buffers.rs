@@ -14,11 +14,11 @@ pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
 
-/// The pattern repeats itself after that many bytes: a prime number, so that what is moved by
-/// datagrams or buffers looks different.
+/// The number of bytes after which the pattern repeats itself. It is prime, so that data that was
+/// moved by whole datagrams or buffers looks different.
 const PATTERN_BYTES: usize = 65_521;
 
-/// The pattern, and so much more of it that a buffer can begin anywhere.
+/// The pattern, repeated for so long that a buffer can begin anywhere.
 static PATTERN: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
     let mut pattern = vec![0; PATTERN_BYTES];
     random::stream(0, 0).fill_bytes(&mut pattern);
@@ -62,13 +62,13 @@ impl Content {
     }
 }
 
-/// The bodies of two streams begin at places of the pattern that are apart.
+/// The distance in the pattern between the places at which the bodies of two streams begin.
 const STREAM_SHIFT_BYTES: u64 = 7919;
 
 /// Bytes that an application hands to a stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamData {
-    /// None for zeros.
+    /// `None` for zeros.
     bytes: Option<Arc<[u8]>>,
     start: usize,
     length: usize,
@@ -132,8 +132,8 @@ impl BufFactory for StreamBuffers {
     }
 }
 
-/// The sender's socket buffer: what the application may have handed over that has not been sent, or
-/// not been acknowledged together with all before it.
+/// The sender's socket buffer: the data that the application has handed over and that has not been
+/// sent, or has not been acknowledged together with all data before it.
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
     limit: u64,
@@ -165,7 +165,7 @@ impl SendBuffer {
         self.limit.saturating_sub(self.held.get())
     }
 
-    /// `data`, counted as held.
+    /// Returns `data`, counted as held.
     pub(crate) fn hold(&self, data: StreamData) -> StreamData {
         let bytes = data.length as u64;
         let held = Rc::clone(&self.held);

@@ -13,12 +13,11 @@ use crate::endpoint::moves::{Addresses, Itinerary, Move};
 use crate::endpoint::pool::Pool;
 use crate::isolation::clock::{Epoch, Time};
 
-/// A datagram with that many bytes less than the largest has not been filled: quiche leaves a few
-/// bytes over when the rest would not hold a frame.
+/// A datagram that is this many bytes shorter than the largest has not been filled. quiche leaves a
+/// few bytes free if they would not hold a frame.
 const FILLING_SLACK_BYTES: usize = 40;
 
-/// A client that moves and waits for an answer sends something when it has heard nothing for so
-/// long.
+/// The silence after which a client that moves and waits for an answer sends something.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// An action of a connection.
@@ -32,7 +31,7 @@ pub enum Action {
     TimedOut,
 }
 
-/// Is told of every action of a connection, right after it.
+/// A function that is told of every action of a connection, right after it.
 pub(crate) type Watch<'a> = dyn FnMut(Action, &Connection) + 'a;
 
 /// One end of a connection.
@@ -51,8 +50,8 @@ pub(crate) struct Endpoint {
     pub(crate) ids_issued: u16,
     /// Datagrams sent.
     sent: u64,
-    /// The last datagram was not full, or there was none to send: the stream's buffer has run dry,
-    /// or the window is used up.
+    /// True if the last datagram was not full or there was none to send: the stream's buffer has
+    /// run dry, or the window is used up.
     hungry: bool,
     /// Release time of the next packet.
     release_at: Option<Time>,
@@ -90,7 +89,7 @@ pub(crate) struct Packets {
     pub(crate) datagram_bytes: usize,
     /// True if it probes for the largest datagram that the path carries.
     pub(crate) discovers_mtu: bool,
-    /// They allow marks.
+    /// True if they allow marks.
     pub(crate) ecn: bool,
 }
 
@@ -127,8 +126,8 @@ impl Endpoint {
         self.place.flow
     }
 
-    /// The addresses of `packet` as this end sees them; none if it does not reach the client, whose
-    /// address has changed.
+    /// The addresses of `packet` as this end sees them; `None` if it does not reach the client,
+    /// whose address has changed.
     fn recv_info(&self, packet: &Packet) -> Option<quiche::RecvInfo> {
         let Addresses { server, .. } = self.place.addresses;
         let number = packet.client_address();
@@ -173,16 +172,16 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has the NAT give the client another address if that is due. A server does not follow a
-    /// client before it has the end of the handshake (RFC 9000 §9), and the first that a client of
-    /// it hears is the server's spare connection ids.
+    /// Lets the NAT give the client another address if that is due. A server does not follow a
+    /// client before it has the end of the handshake (RFC 9000 §9). The first sign of that for a
+    /// client are the server's spare connection ids.
     fn rebind(&mut self, now: Time) {
         if self.itinerary.is_due(Move::Rebinding, now) && self.connection.available_dcids() > 0 {
             self.itinerary.make();
         }
     }
 
-    /// Takes `packet` in; returns whether to call [`transmit`](Self::transmit) now.
+    /// Takes `packet` in; returns true if [`transmit`](Self::transmit) is to be called now.
     pub(crate) fn receive(
         &mut self,
         packet: &mut Packet,
@@ -200,11 +199,11 @@ impl Endpoint {
         };
         if packet.is_corrupted() {
             // A server makes no connection for a first packet that it cannot read, and quiche gives
-            // one up that has read nothing else.
+            // up a connection that has read nothing else.
             let mut more = false;
             if self.connection.stats().recv > 0 || self.place.side == Side::Client {
                 let _unreadable = self.connection.recv(packet.payload_mut(), info);
-                // Of coalesced packets some may be sound, and the last that come.
+                // Some of several coalesced packets may be sound.
                 more = self.application.read(&mut self.connection, now)?;
                 self.hungry |= more;
             }
@@ -223,7 +222,7 @@ impl Endpoint {
         Ok(acknowledge || wants_to_send || !self.connection.is_established())
     }
 
-    /// Does what is due at `now`.
+    /// Does all work that is due at `now`.
     pub(crate) fn wake(&mut self, now: Time, epoch: Epoch, watch: &mut Watch) -> Woken {
         let is_due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         let mut due = is_due(self.release_at) || is_due(self.acks.deadline());
@@ -243,7 +242,7 @@ impl Endpoint {
         due |= is_due(self.itinerary.next());
         if is_due(self.keep_alive_at()) {
             self.heard_at = Some(now);
-            // Refused only when the connection is closed.
+            // It is refused only if the connection is closed.
             due |= self.connection.send_ack_eliciting().is_ok();
         }
         if is_due(self.application.more_at(self.woken_at)) {
@@ -261,8 +260,8 @@ impl Endpoint {
             .map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// Time at which a client that moves asks whether its server is still there. What it sent from
-    /// its new address may have been lost, and then nobody else would say where it is.
+    /// The time at which a client that moves asks whether its server is still there. The packets
+    /// from its new address may have been lost, and then the server would not know the address.
     fn keep_alive_at(&self) -> Option<Time> {
         let waits = self.application.is_waiting() && self.connection.is_established();
         Some(self.heard_at.filter(|_| waits)? + KEEP_ALIVE)
@@ -293,7 +292,7 @@ impl Endpoint {
         .min()
     }
 
-    /// Sends all that may be sent now, into `out`; `pool` holds packets for reuse.
+    /// Sends all packets that may leave now, into `out`; `pool` holds packets for reuse.
     pub(crate) fn transmit(
         &mut self,
         now: Time,

@@ -8,15 +8,15 @@ use gallop_network::time::Time;
 
 /// A way in which a client gets another address.
 ///
-/// Its packets take the same route as before; where the new path is to be another one, the links
+/// Its packets take the same route as before. If the new path is to be another one, the links
 /// change at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// It migrates by its own will (RFC 9000 §9). What is under way to the old address still
-    /// arrives.
+    /// It migrates by its own will (RFC 9000 §9). Packets under way to the old address still
+    /// arrive.
     Migration,
     /// A NAT on the way gives it another one with the next packet that it sends, and the client
-    /// does not learn it. What is under way to the old address is lost then.
+    /// does not learn it. Packets under way to the old address are lost then.
     Rebinding,
 }
 
@@ -45,15 +45,15 @@ impl Addresses {
     }
 }
 
-/// A client's moves, and what its addresses look like from outside.
+/// A client's moves, and its addresses as seen from outside.
 #[derive(Debug)]
 pub(crate) struct Itinerary {
     /// Its moves, in order of time.
     due: VecDeque<(Time, Move)>,
-    /// The next move was due, but could not be made yet.
+    /// True if the next move was due but could not be made yet.
     waits: bool,
-    /// Its addresses that packets reach: as the network sees them, and as the client does. The last
-    /// is the one in use.
+    /// Its addresses that packets reach, as the network and as the client see them. The last is the
+    /// one in use.
     reachable: Vec<(AddressNumber, AddressNumber)>,
     last: AddressNumber,
 }
@@ -87,7 +87,7 @@ impl Itinerary {
         next.is_some_and(|&(at, kind)| kind == wanted && at <= now)
     }
 
-    /// The migration that is due cannot be made yet.
+    /// Notes that the migration that is due cannot be made yet.
     pub(crate) fn wait(&mut self) {
         self.waits = true;
     }

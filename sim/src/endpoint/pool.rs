@@ -1,4 +1,4 @@
-//! Packets for reuse: a simulation moves millions.
+//! Packets for reuse, since a simulation moves millions.
 
 use gallop_network::packet::{Packet, Side};
 

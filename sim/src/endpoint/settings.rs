@@ -11,9 +11,10 @@ use crate::traffic::conversation::Protocol;
 /// A congestion controller.
 #[derive(Clone, Debug)]
 pub enum Controller {
-    /// One that quiche has or that is registered with it, by name; options follow after a colon.
+    /// A controller that quiche has or that is registered with it, by name; options follow after a
+    /// colon.
     Named(String),
-    /// One that makes its instances itself.
+    /// A factory of instances.
     Factory(Arc<dyn CongestionControllerFactory>),
 }
 
@@ -66,7 +67,7 @@ const WIDE_WINDOW_BYTES: u64 = 1 << 50;
 /// and spare ones (RFC 9000 §9.5).
 const CONNECTION_IDS_OF_A_MOVER: u64 = 4;
 
-/// Exchanges that can be under way at once; more wait.
+/// The number of exchanges that can be under way at once; more wait.
 const MAX_STREAMS: u64 = 60;
 
 /// A reason for which a connection cannot be set up.
@@ -79,14 +80,14 @@ pub enum ConfigError {
     #[error("quiche's configuration: {0}")]
     Quiche(#[from] quiche::Error),
     /// The controller's name.
-    #[error("quiche knows no congestion controller \"{0}\", or refuses its options")]
+    #[error("quiche knows no congestion controller \"{0}\" or refuses its options")]
     Controller(String),
 }
 
 impl Settings<'_> {
-    /// quiche's configuration: as shipped but for grease (off, so that packets carry nothing the
-    /// comparison does not need), flow control (wide), the idle timeout (none) and the settings of
-    /// the flow.
+    /// quiche's configuration, as shipped except for grease (off, so that packets carry nothing
+    /// that the comparison does not need), flow control (wide), the idle timeout (none) and the
+    /// settings of the flow.
     pub(crate) fn config(&self) -> Result<quiche::Config, ConfigError> {
         let mut config =
             quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls::context()?)?;

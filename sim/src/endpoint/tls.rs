@@ -13,7 +13,7 @@ use crate::entropy;
 static CERTIFICATE: &[u8] = include_bytes!("../../tls/cert.pem");
 static KEY: &[u8] = include_bytes!("../../tls/key.pem");
 
-/// Both, read once: there may be thousands of connections.
+/// Certificate and key, read once, since there may be thousands of connections.
 static READ: OnceLock<(X509, PKey<Private>)> = OnceLock::new();
 
 /// A context with the test certificate, for either side.

@@ -25,25 +25,25 @@ pub(crate) enum Event {
     Wake(usize, Side),
 }
 
-/// Time of an event: of those at the same time, the first scheduled comes first.
+/// The time of an event. Of events at the same time, the first scheduled comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     time: Time,
     sequence: u64,
 }
 
-/// An entry of the heap: a moment and a number that says what happens, packed into one number. A
-/// heap moves its entries at every step, which takes half as long with one of these as with a
-/// structure.
+/// An entry of the heap: a moment and the number of its event, packed into one number. A heap moves
+/// its entries at every step, which takes half as long with such a number as with a structure.
 ///
-/// In the upper half is the time, then the sequence, in the lowest bits the place.
+/// The upper half is the time; then come the sequence and, in the lowest bits, the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(Reverse<u128>);
 
-/// Room for 16 million events at a time, each of which takes more than 100 bytes.
+/// The bits of the place: room for 16 million events at a time, each of which takes more than 100
+/// bytes.
 const PLACE_BITS: u32 = 24;
 
-/// Room for 10^12 events in all, which take weeks.
+/// The bits of the sequence: room for 10^12 events in all, which take weeks.
 const SEQUENCE_BITS: u32 = u64::BITS - PLACE_BITS;
 
 impl Entry {
@@ -100,14 +100,14 @@ impl Agenda {
         self.heap.peek().map(|entry| entry.time())
     }
 
-    /// `event` happens at `time`.
+    /// Schedules `event` at `time`.
     pub(crate) fn at(&mut self, time: Time, event: Event) {
         let moment = self.moment(time);
         let place = self.under_way.len() + self.others.insert(event);
         self.heap.push(Entry::new(moment, place));
     }
 
-    /// `packet` has left `link` and is at the end of it at `time`.
+    /// Schedules the arrival of `packet`, which has left `link`, at its end at `time`.
     pub(crate) fn arrival(&mut self, link: LinkId, time: Time, mut packet: Packet) {
         packet.next_hop();
         let lane = &mut self.under_way[link.index()];
@@ -167,7 +167,7 @@ mod tests {
         let mut topology = Topology::new();
         let links = [0, 1].map(|_| topology.add_link(Link::line(Rate::GIGABIT, Duration::ZERO)));
         let mut agenda = Agenda::new(2);
-        // The second arrival on link 0 is before the first: it overtook.
+        // The second arrival on link 0 is before the first, as after overtaking.
         let schedule = [
             (Some(links[0]), 5),
             (Some(links[1]), 3),

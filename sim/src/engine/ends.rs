@@ -14,7 +14,7 @@ pub(crate) struct Ends {
     pub(super) client: Endpoint,
     pub(super) server: Endpoint,
     pub(super) started: Time,
-    /// The client moves, for which both sides need connection ids.
+    /// True if the client moves, for which both sides need connection ids.
     pub(super) moves: bool,
 }
 
@@ -33,8 +33,7 @@ impl Ends {
         }
     }
 
-    /// Gives the peer of `side` as many connection ids as it takes, if the client
-    /// moves.
+    /// Gives the peer of `side` as many connection ids as it takes, if the client moves.
     pub(crate) fn issue_connection_ids(&mut self, side: Side) -> Result<(), ConnectionError> {
         if !self.moves || !self.get(side).connection.is_established() {
             return Ok(());
@@ -65,7 +64,7 @@ impl Ends {
         }
     }
 
-    /// When the client had read everything, if it has.
+    /// The time at which the client had read everything, if it has.
     pub(crate) fn finished(&self) -> Option<Time> {
         self.client()?.finished
     }
@@ -94,8 +93,7 @@ impl Ends {
         }
     }
 
-    /// Why the connection of `side` has closed, if it has although neither
-    /// application wanted it.
+    /// The error with which the connection of `side` has closed, if neither application closed it.
     pub(crate) fn failed(&self, side: Side) -> Option<String> {
         let connection = &self.get(side).connection;
         if !connection.is_closed() && !connection.is_draining() || self.is_closing() {
@@ -111,30 +109,30 @@ impl Ends {
         ))
     }
 
-    /// Whether the client has closed the connection because all is read.
+    /// True if the client has closed the connection because it has read everything.
     pub(crate) fn is_closing(&self) -> bool {
         let error = self.client.connection.local_error();
         error.is_some_and(|error| error.is_app && error.error_code == ALL_IS_DONE)
     }
 
-    /// Whether the client's closing period is over.
+    /// True if the client's closing period is over.
     pub(crate) fn has_closed(&self) -> bool {
         self.client.connection.is_closed()
     }
 
-    /// If an answer ended at another length than it should have: the bytes it
-    /// should have had and those read.
+    /// The expected and the read bytes of an answer that ended at another length than it should
+    /// have, if there was one.
     pub(crate) fn wrong_length(&self) -> Option<(u64, u64)> {
         self.client()?.wrong_length
     }
 
-    /// Where an answer first had a byte that the server did not send.
+    /// The first offset at which an answer had a byte that the server did not send.
     pub(crate) fn wrong_content(&self) -> Option<u64> {
         self.client()?.wrong_content
     }
 }
 
-/// Hands what an endpoint does on to the flow's observer.
+/// Hands the actions of an endpoint on to the flow's observer.
 pub(crate) fn watch<'a>(
     observer: &'a mut Option<Observer>,
     time: Time,
@@ -152,8 +150,8 @@ pub(crate) fn watch<'a>(
     }
 }
 
-/// An identifier that names side and flow, so that no entropy decides it; `serial`
-/// tells those of one connection apart.
+/// An identifier that names side and flow, so that no entropy decides it; `serial` makes those of
+/// one connection different.
 pub(super) fn connection_id(side: Side, number: usize, serial: u16) -> ConnectionId<'static> {
     let mut id = match side {
         Side::Client => *b"client\0\0\0\0\0\0\0\0\0\0",

@@ -79,14 +79,14 @@ pub enum SimulationError {
         /// Bytes received.
         received: u64,
     },
-    /// The client read something else than the server sent.
+    /// The client read other data than the server sent.
     #[error(
         "flow {flow}: what the client read at byte {offset} or after it is not what the server sent"
     )]
     WrongContent {
         /// The flow.
         flow: usize,
-        /// Offset in the answer of what was read.
+        /// The offset of that data in the answer.
         offset: u64,
     },
     /// Nothing will ever happen again, but a flow has not ended.
@@ -99,7 +99,7 @@ pub enum SimulationError {
         /// A flow that has not ended.
         flow: usize,
     },
-    /// Events go on without time going on.
+    /// Events go on, but time does not.
     #[error(
         "no progress: {events} events at {time} and time stands still; the last were for flow {flow}"
     )]

@@ -16,7 +16,7 @@ pub(crate) struct Running {
 pub(crate) enum Stage {
     /// It has not started.
     Waiting,
-    /// It has connections. Boxed: connections are large, and flows are added to a growing vector.
+    /// It has connections. They are boxed because they are large and flows are in a growing vector.
     Open(Box<Ends>),
     /// It has closed.
     Closed(Box<Closed>),
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// Drops what was measured over time, and the observer.
+    /// Drops the measurements over time, and the observer.
     pub(crate) fn forget(&mut self) {
         self.meter = FlowMeter::new(None, self.flow.datagram_bytes);
         self.flow.observer = None;
@@ -93,7 +93,7 @@ impl Running {
         }
     }
 
-    /// Drops the connections; what they came to stays.
+    /// Drops the connections and keeps their results.
     pub(crate) fn close(&mut self) {
         if let Stage::Open(ends) = &mut self.stage {
             let report = ends.report();

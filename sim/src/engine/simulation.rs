@@ -1,5 +1,9 @@
 //! The simulation: flows over a topology, moved by events in virtual time.
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
+use std::time::Duration;
+
 use crate::endpoint::{Connection, ConnectionError, Pool};
 use crate::engine::agenda::{Agenda, Event};
 use crate::engine::connect::connect;
@@ -12,15 +16,12 @@ use crate::isolation::clock::{self, Epoch, Time};
 use crate::link::{Link, Taken};
 use crate::meter::{Sample, Sampler};
 use crate::packet::{Packet, Side};
-use std::fmt;
-use std::hash::{DefaultHasher, Hasher};
-use std::time::Duration;
 
-/// At that many events without a step of time, a simulation is stuck.
+/// The number of events without a step of time after which a simulation is stuck.
 const LIVELOCK_EVENTS: u64 = 1_000_000;
 
-/// A flow has stalled when one end has probed for that long and nothing came in,
-/// unless [`Simulation::set_stall_limit`] says otherwise.
+/// The time for which an end may probe without anything coming in, unless
+/// [`Simulation::set_stall_limit`] says otherwise. After it, the flow has stalled.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// A simulation in virtual time. Everything about it is determined by the seed
@@ -38,7 +39,7 @@ pub struct Simulation {
     routed: usize,
     stall_limit: Duration,
     samplers: Vec<(LinkId, Sampler)>,
-    /// When the next sample of a queue is taken.
+    /// The time at which the next sample of a queue is taken.
     next_sample: Time,
     digest: Option<DefaultHasher>,
     events: u64,
@@ -133,13 +134,13 @@ impl Simulation {
         Ok(number)
     }
 
-    /// For how long an end may probe without anything coming in before the
-    /// simulation fails; a minute otherwise.
+    /// Sets the time for which an end may probe without anything coming in before the simulation
+    /// fails. It is a minute by default.
     pub fn set_stall_limit(&mut self, limit: Duration) {
         self.stall_limit = limit;
     }
 
-    /// Samples the queue of `link` at the start and then `every` so long.
+    /// Samples the queue of `link` at the start and then at intervals of `every`.
     pub fn sample_queue(&mut self, link: LinkId, every: Duration) {
         let sampler = Sampler::new(every);
         self.next_sample = self.next_sample.min(sampler.next());
@@ -157,8 +158,8 @@ impl Simulation {
         }
     }
 
-    /// Keeps a digest of all packets: of the time, the link and every byte, at
-    /// the entrance of every link.
+    /// Keeps a digest of all packets at the entrance of every link: of the time, the link and every
+    /// byte.
     pub fn keep_digest(&mut self) {
         self.digest = Some(DefaultHasher::new());
     }
@@ -169,7 +170,7 @@ impl Simulation {
         self.digest.as_ref().map(Hasher::finish)
     }
 
-    /// The samples of a link's queue until now; none if it is not sampled.
+    /// The samples of a link's queue until now; empty if it is not sampled.
     #[must_use]
     pub fn samples(&self, link: LinkId) -> &[Sample] {
         let mut samplers = self.samplers.iter();
@@ -202,14 +203,14 @@ impl Simulation {
         self.flows.len()
     }
 
-    /// Whether a flow has finished, closed its connection and let go of it.
+    /// True if a flow has finished, and its connection is closed and dropped.
     #[must_use]
     pub fn has_closed(&self, flow: usize) -> bool {
         let stage = self.flows.get(flow).map(|flow| &flow.stage);
         matches!(stage, Some(Stage::Closed(_)))
     }
 
-    /// Forgets all about a flow that has closed but its report, which it returns.
+    /// Forgets a flow that has closed; returns its report.
     pub fn forget(&mut self, flow: usize) -> Option<FlowReport> {
         let closed = self.has_closed(flow);
         let flow = self.flows.get_mut(flow).filter(|_| closed)?;
@@ -223,20 +224,19 @@ impl Simulation {
         self.links.get(link.index())
     }
 
-    /// The connection of one side of a flow, once the flow has started and until
-    /// it has closed.
+    /// The connection of one side of a flow, once the flow has started and until it has closed.
     #[must_use]
     pub fn connection(&self, flow: usize, side: Side) -> Option<&Connection> {
         let ends = self.flows.get(flow)?.ends()?;
         Some(&ends.get(side).connection)
     }
 
-    /// A flow of that number.
+    /// The flow of that number.
     pub(crate) fn flow(&self, flow: usize) -> Option<&Running> {
         self.flows.get(flow)
     }
 
-    /// What flow number `flow` has come to; nothing before it starts.
+    /// The report of flow number `flow`; `None` before it starts.
     #[must_use]
     pub fn report(&self, flow: usize) -> Option<FlowReport> {
         self.flows.get(flow).map(Running::report)
@@ -256,18 +256,17 @@ impl Simulation {
             self.check_all_ended()?;
         }
         self.advance(end.max(self.now));
-        // All that happens until then has happened, so a sample due now is due.
+        // All events until then have happened, so that a sample that is due now can be taken.
         self.sample_before(self.now + Duration::from_nanos(1));
         Ok(())
     }
 
-    /// Runs until the clients have read all that the servers send; returns when
-    /// that was.
+    /// Runs until the clients have read all data of the servers; returns the time at which they
+    /// had.
     ///
     /// # Errors
-    /// Fails when a connection does, when nothing will ever happen again, and
-    /// when a flow has not ended after `limit`, counted from the start of the
-    /// simulation.
+    /// Fails when a connection does, when nothing will ever happen again, and when a flow has not
+    /// ended after `limit`, counted from the start of the simulation.
     pub fn run_to_completion(&mut self, limit: Duration) -> Result<Time, SimulationError> {
         let limit = Time::from(limit);
         loop {
@@ -323,7 +322,7 @@ impl Simulation {
         self.next_sample = next.min().unwrap_or(self.next_sample);
     }
 
-    /// Lets the next event happen, which is at `time`.
+    /// Executes the next event, which is at `time`.
     fn step(&mut self, time: Time) -> Result<(), SimulationError> {
         self.advance(time);
         let Some(event) = self.agenda.next() else {
@@ -370,7 +369,7 @@ impl Simulation {
         self.transmit(number, Side::Client)
     }
 
-    /// A packet is at its next link or at its end.
+    /// Handles a packet at its next link or at its end.
     fn arrive(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
         let Some(&id) = self.routes[self.route_of[packet.flow()]]
             .towards(packet.to())
@@ -402,7 +401,7 @@ impl Simulation {
         }
     }
 
-    /// A packet goes past the entrance of a link.
+    /// Moves a packet past the entrance of a link.
     fn enter(&mut self, id: LinkId, packet: Packet) {
         let taken = self.links[id.index()].take(packet, self.now, &mut self.dropped);
         match taken {
@@ -413,7 +412,7 @@ impl Simulation {
         self.bury_dropped();
     }
 
-    /// A link has sent its packet; returns the packet's flow.
+    /// Takes the packet that a link has sent; returns the packet's flow.
     fn served(&mut self, id: LinkId) -> usize {
         let mut flow = 0;
         let served = self.links[id.index()].served(self.now, &mut self.dropped);
@@ -434,7 +433,7 @@ impl Simulation {
         }
     }
 
-    /// A packet is at its end.
+    /// Delivers a packet to its end.
     fn deliver(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
         let (number, side, now) = (packet.flow(), packet.to(), self.now);
         let running = &mut self.flows[number];
@@ -466,7 +465,7 @@ impl Simulation {
         }
     }
 
-    /// An endpoint's timer has expired.
+    /// Handles an endpoint's timer that has expired.
     fn wake(&mut self, number: usize, side: Side) -> Result<(), SimulationError> {
         let (now, epoch) = (self.now, self.epoch);
         let running = &mut self.flows[number];
@@ -554,7 +553,7 @@ impl Simulation {
         }
     }
 
-    /// Checks that a connection lives, and that an answer is whole.
+    /// Checks that a connection is not closed, and that an answer is whole.
     fn check(&self, flow: usize, side: Side) -> Result<(), SimulationError> {
         let Some(ends) = self.flows[flow].ends() else {
             return Ok(());

@@ -102,10 +102,10 @@ pub struct Access {
     pub delay: Duration,
 }
 
-/// The longest time that a host takes per packet by default.
+/// The default of the longest time that a host takes per packet.
 pub const DEFAULT_HOST_JITTER: Duration = Duration::from_micros(120);
 
-/// The part of the round trip that each access link carries one way by default.
+/// The default share of the round trip that each access link takes one way.
 pub(crate) const DEFAULT_ACCESS_SHARE: u32 = 100;
 
 /// One bottleneck that all flows share, and access links at both sides.

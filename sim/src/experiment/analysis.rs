@@ -1,22 +1,23 @@
-//! What the papers' formulas say about a path, to stand beside what is measured on it.
+//! The values of the papers' formulas for a path, to compare with the measurements on it.
 //!
-//! An experiment asks for it with `analysis = "gallop"`; its results then have the values under the
-//! subject `analysis`, once per point.
+//! An experiment asks for them with `analysis = "gallop"`; its results then have the values under
+//! the subject `analysis`, once per point.
+
+use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
-use serde::{Deserialize, Serialize};
 
 /// A paper's analysis of a single flow over an empty path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Analysis {
-    /// How long Vegas and Gallop-Vegas take to the available window (Ho et al. 2006 §IV).
+    /// The time that Vegas and Gallop-Vegas take to the available window (Ho et al. 2006 §IV).
     #[serde(rename = "gallop")]
     GallopVegas,
 }
 
 impl Analysis {
-    /// The values for a path whose bottleneck forwards so many full datagrams per second, with so
-    /// much propagation delay there and back, in seconds.
+    /// The values for a path whose bottleneck forwards this many full datagrams per second, with
+    /// this propagation delay there and back, in seconds.
     #[must_use]
     pub fn measures(self, packets_per_s: f64, base_rtt_s: f64) -> Vec<Measure> {
         match self {
@@ -29,8 +30,8 @@ impl Analysis {
 const GAMMA: f64 = 1.0;
 const BETA: f64 = 3.0;
 
-/// With ∆ rounded to whole packets, as in the simulations of Ho et al. 2006, ∆ > γ when it is above
-/// this.
+/// The bound above which an unrounded ∆ counts as ∆ > γ, if ∆ is rounded to whole packets as in the
+/// simulations of Ho et al. 2006.
 const GAMMA_ROUNDED: f64 = GAMMA + 0.5;
 
 /// The examples of Ho et al. 2006 §IV.C: µd, and the `k` that the paper takes.
@@ -39,7 +40,7 @@ const GAMMA_ROUNDED: f64 = GAMMA + 0.5;
 /// packets the inequality behind it gives 17 for the first, which is also what simulation shows.
 const EXAMPLES: [(f64, u32); 2] = [(625.0, 17), (156.25, 9)];
 
-/// The path of Ho et al. 2006, Figure 2, with the paper's names for what is known of it.
+/// The path of Ho et al. 2006, Figure 2, with the paper's names for its properties.
 #[derive(Clone, Copy, Debug)]
 struct GallopVegas {
     /// The bottleneck's rate, in packets per second.
@@ -82,8 +83,8 @@ impl GallopVegas {
 
     /// The round at which Vegas has the available window (Ho et al. 2006, equation 6).
     ///
-    /// NOTE: the second example's 136 has the fraction of µd − 7W/8 cut off; for the first there is
-    /// none.
+    /// NOTE: the second example's 136 has the fraction of µd − 7W/8 cut off; the first has no
+    /// fraction.
     fn vegas_available(&self) -> f64 {
         let (window, round) = self.vegas_exit();
         round + (self.bdp() - 7.0 * window / 8.0).max(0.0).floor()
@@ -122,12 +123,12 @@ impl GallopVegas {
     /// The round in which the pseudo code of Ho et al. 2006 §III.C leaves slow start, and the
     /// window then.
     ///
-    /// Evaluated round by round with a mean RTT as (8) and (13) have it: d, what the window has
-    /// queued, and half of what the round's increment `z` queues while it is being sent. (17) to
-    /// (19) describe an increment that grows by one every other round; the pseudo code lets it grow
-    /// every round.
+    /// It is evaluated round by round with a mean RTT as (8) and (13) have it: d, the queueing
+    /// delay of the window, and half of that which the round's increment `z` adds while it is being
+    /// sent. (17) to (19) describe an increment that grows by one every other round; the pseudo
+    /// code lets it grow every round.
     fn pseudo_code(&self) -> (f64, f64) {
-        /// Far beyond any path's: an end in any case.
+        /// Far more rounds than any path needs, so that the loop ends in any case.
         const MAX_ROUNDS: u32 = 1_000_000;
         let (mut window, mut incr, mut status, mut z) = (2.0_f64, 0.0_f64, 0, 0.0_f64);
         for round in 0..MAX_ROUNDS {
@@ -246,7 +247,7 @@ mod tests {
             ("vegas_exit_window_packets", 32.0),
             ("vegas_exit_rtts", 8.0),
             ("vegas_available_window_rtts", 136.0),
-            // The paper has 26: it rounds −0.25 down.
+            // The paper has 26, since it rounds −0.25 down.
             ("gallop_available_window_rtts", 27.0),
             ("gallop_exit_rtts", 35.0),
         ] {

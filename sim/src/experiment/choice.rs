@@ -1,10 +1,12 @@
-//! Which points something is about: the key `where`.
+//! Choices of points: the key `where`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use super::axes::Axis;
 use super::document::unknown_name;
 use crate::invalid::Invalid;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Values that axes may have; an axis that is not named may have any.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -33,7 +35,7 @@ enum Label {
 }
 
 impl Label {
-    /// Whether it is the axis' value `text`.
+    /// True if it is the axis' value `text`.
     fn is(&self, text: &str) -> bool {
         let number = |value: f64| text.parse() == Ok(value);
         match self {
@@ -55,13 +57,13 @@ impl OneOrMore {
 }
 
 impl Where {
-    /// Whether it says nothing.
+    /// True if it chooses all points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The values that an axis may have; none if it may have any.
+    /// The values that an axis may have; `None` if it may have any.
     #[must_use]
     pub fn values(&self, axis: &str) -> Vec<&str> {
         let labels = self.0.get(axis).map_or(&[][..], OneOrMore::labels);
@@ -75,7 +77,7 @@ impl Where {
     /// Writes the values as the axes do.
     ///
     /// # Errors
-    /// Names an axis or a value that there is not.
+    /// Names an axis or a value that does not exist.
     pub(super) fn resolve(&mut self, axes: &[Axis], place: &str) -> Result<(), Invalid> {
         for (name, labels) in &mut self.0 {
             let invalid = |problem| Invalid::new(format!("{place}.{name}"), problem);
@@ -103,7 +105,7 @@ impl Where {
         Ok(())
     }
 
-    /// Whether a point with these values of the axes is meant.
+    /// True if a point with these values of the axes is chosen.
     #[must_use]
     pub fn includes(&self, axes: &[Axis], labels: &[String]) -> bool {
         self.0.iter().all(|(name, wanted)| {
@@ -114,7 +116,7 @@ impl Where {
         })
     }
 
-    /// This, with what `other` says in place of the same axes.
+    /// This choice with the values of `other` in place of those of the same axes.
     #[must_use]
     pub(super) fn overridden(&self, other: &Where) -> Where {
         let mut both = self.0.clone();

@@ -1,14 +1,15 @@
-//! What papers say, and what the report shows: `[[claim]]`, `[[table]]` and
+//! The statements of papers and the contents of the report: `[[claim]]`, `[[table]]` and
 //! `[[plot]]`.
+
+use serde::{Deserialize, Serialize};
 
 use super::axes::{Axis, RUN_AXIS};
 use super::choice::Where;
 use super::document::unknown_name;
 use super::metric;
 use crate::invalid::{Invalid, require};
-use serde::{Deserialize, Serialize};
 
-/// What a paper says about a quantity, and which values of it reproduce that.
+/// A paper's statement about a quantity, and the values of it that reproduce the statement.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
@@ -18,32 +19,32 @@ pub struct Claim {
     pub title: String,
     /// The paper's value.
     pub paper: Option<f64>,
-    /// The least value that reproduces it; open without.
+    /// The least value that reproduces it; without it, there is no lower bound.
     pub low: Option<f64>,
-    /// The greatest value that reproduces it; open without.
+    /// The greatest value that reproduces it; without it, there is no upper bound.
     pub high: Option<f64>,
-    /// In place of both: how far from the paper's value on either side, relative
-    /// to it.
+    /// In place of both, the allowed distance from the paper's value on either side, relative to
+    /// it.
     pub tolerance: Option<f64>,
     /// Unit of the values.
     #[serde(default)]
     pub unit: String,
-    /// Where the paper says so.
+    /// The place in the paper.
     pub source: String,
     /// The quantity.
     pub value: Quantity,
     /// A second quantity by which the first is divided.
     pub ratio_to: Option<Override>,
-    /// What becomes of several points; the mean without.
+    /// The way in which several points become one value; the mean by default.
     pub across: Option<Across>,
-    /// Of "crossing": the axis along which the value crosses the level.
+    /// The axis along which the value crosses the level, for "crossing".
     pub axis: Option<String>,
-    /// Of "crossing": the level.
+    /// The level, for "crossing".
     pub level: Option<f64>,
-    /// What else to know about it.
+    /// A remark.
     #[serde(default)]
     pub note: String,
-    /// Whether it depends little on details that a paper does not tell.
+    /// True if it depends little on details that a paper does not tell.
     #[serde(default)]
     pub robust: bool,
 }
@@ -52,16 +53,16 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Quantity {
-    /// What is measured.
+    /// The metric.
     pub metric: String,
-    /// Of what: "flow/NAME", "link/NAME", "run" or "analysis".
+    /// The subject: "flow/NAME", "link/NAME", "run" or "analysis".
     pub subject: String,
-    /// At which points.
+    /// The points.
     #[serde(default, rename = "where")]
     pub points: Where,
 }
 
-/// What another quantity has in place of a first one's.
+/// The differences of another quantity from a first one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Override {
@@ -74,7 +75,7 @@ pub struct Override {
     pub points: Where,
 }
 
-/// What becomes of several points.
+/// The way in which several points become one value.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(
     untagged,
@@ -83,11 +84,11 @@ pub struct Override {
 pub enum Across {
     /// By name; a crossing has axis and level beside it.
     Named(AcrossName),
-    /// A crossing with all it needs.
+    /// A crossing with axis and level.
     Crossing(Crossing),
 }
 
-/// Names of what becomes of several points.
+/// The names of the ways in which several points become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcrossName {
@@ -99,11 +100,11 @@ pub enum AcrossName {
     Max,
     /// Their sum.
     Sum,
-    /// Where along an axis the value crosses a level.
+    /// The place along an axis at which the value crosses a level.
     Crossing,
 }
 
-/// Where along an axis the value crosses a level, interpolated linearly.
+/// The place along an axis at which the value crosses a level, interpolated linearly.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crossing {
@@ -119,7 +120,7 @@ pub struct Crossing {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// One metric …
     pub metric: Option<String>,
@@ -135,7 +136,7 @@ pub struct Table {
     pub columns: String,
     /// A second quantity by which the first is divided.
     pub ratio_to: Option<Override>,
-    /// At which points.
+    /// The points.
     #[serde(default, rename = "where")]
     pub points: Where,
 }
@@ -144,33 +145,33 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What is on its x-axis.
+    /// The quantity on its x-axis.
     pub kind: PlotKind,
-    /// The metric, but of a trace graph.
+    /// The metric, unless the plot is a trace graph.
     pub metric: Option<String>,
     /// One subject …
     pub subject: Option<String>,
     /// … or several.
     pub subjects: Option<Vec<String>>,
-    /// Of kind "axis": the axis, which must have numbers.
+    /// The axis, which must have numbers, for the kind "axis".
     pub x: Option<String>,
-    /// What has a line of its own: an axis or "subject"; the runs without.
+    /// An axis or "subject", whose values have a line each; the runs by default.
     pub lines: Option<String>,
-    /// Whether the x-axis is logarithmic.
+    /// True if the x-axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
-    /// Of kind "trace": the flow.
+    /// The flow, for the kind "trace".
     pub flow: Option<String>,
     /// A second quantity by which the first is divided.
     pub ratio_to: Option<Override>,
-    /// At which points.
+    /// The points.
     #[serde(default, rename = "where")]
     pub points: Where,
 }
 
-/// What is on the x-axis of a plot.
+/// The quantity on the x-axis of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlotKind {
@@ -182,7 +183,7 @@ pub enum PlotKind {
     Trace,
 }
 
-/// What claims, tables and plots may be about.
+/// The names that claims, tables and plots may use.
 pub(super) struct Subjects<'a> {
     pub(super) axes: &'a [Axis],
     /// For each point the values of its axes.
@@ -191,7 +192,7 @@ pub(super) struct Subjects<'a> {
     pub(super) names: Vec<String>,
     /// Flows whose traces are kept.
     pub(super) traced: Vec<&'a str>,
-    /// Whether there are series.
+    /// True if there are series.
     pub(super) series: bool,
 }
 
@@ -241,8 +242,7 @@ impl Subjects<'_> {
         require(any, &place, || "no point has all these values".to_owned())
     }
 
-    /// Checks what a quantity is divided by; `metrics` and `subjects` are what it
-    /// has without saying so.
+    /// Checks the divisor of a quantity; it has `metrics` and `subjects` unless it gives its own.
     fn ratio(
         &self,
         ratio: &mut Option<Override>,
@@ -270,8 +270,7 @@ impl Subjects<'_> {
 }
 
 impl Claim {
-    /// The least and the greatest value that reproduce it; open where there is
-    /// none.
+    /// The least and the greatest value that reproduce it; `None` for a missing bound.
     #[must_use]
     pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match (self.paper, self.tolerance) {

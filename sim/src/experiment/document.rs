@@ -1,13 +1,15 @@
-//! A TOML text whose values know their places, so that problems can be named by
-//! line even after values of axes have been put in.
+//! A TOML text whose values know their places, so that errors name the line of a problem even if
+//! the values of axes have been put in.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problem;
 use crate::invalid::Invalid;
-use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
-use std::ops::Range;
-use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
 
 /// A text and the values in it.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(super) struct Document<'t> {
     root: Spanned<DeTable<'t>>,
 }
 
-/// What stands for `$name`: the values of a point's axes.
+/// The values of a point's axes, which `$name` stands for.
 pub(super) type Values<'t> = BTreeMap<String, DeValue<'t>>;
 
 /// A problem somewhere in the text.
@@ -47,15 +49,15 @@ impl<'t> Document<'t> {
     /// Reads the whole text with the axes' values in place of their names.
     ///
     /// # Errors
-    /// Names an axis that there is not, or the first value that `T` refuses.
+    /// Names an axis that does not exist, or the first value that `T` refuses.
     pub(super) fn read<T: DeserializeOwned>(&self, values: &Values<'t>) -> Result<T, Located> {
         let mut root = self.root.clone();
         fill_table(root.get_mut(), values)?;
         T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| located(&error))
     }
 
-    /// Where the value at a place such as `link[2].queue.max` stands, or the
-    /// closest thing around it that is there.
+    /// The position of the value at a place such as `link[2].queue.max`, or of the closest table
+    /// around it.
     pub(super) fn find(&self, place: &str) -> Range<usize> {
         let mut at = 0..0;
         let mut value: Option<&DeValue<'t>> = None;
@@ -77,7 +79,7 @@ impl<'t> Document<'t> {
         at
     }
 
-    /// What a check has found, at its place in the text.
+    /// The problem that a check has found, at its place in the text.
     pub(super) fn locate(&self, invalid: &Invalid) -> Located {
         Located {
             at: self.find(&invalid.place),
@@ -104,8 +106,8 @@ fn located(error: &toml::de::Error) -> Located {
     }
 }
 
-/// Says what serde says in the words of the documentation, and which known key
-/// is closest to an unknown one.
+/// Puts serde's message into the words of the documentation, and names the known key that is
+/// closest to an unknown one.
 fn in_our_words(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("missing field `") {
         let key = rest.split('`').next().unwrap_or_default();
@@ -116,7 +118,7 @@ fn in_our_words(message: &str) -> String {
     }
     for (prefix, what) in [("unknown field `", "key"), ("unknown variant `", "value")] {
         if let Some(rest) = message.strip_prefix(prefix) {
-            // Names alternate with what stands between them.
+            // Names alternate with the text between them.
             let mut names = rest.split('`').step_by(2);
             let unknown = names.next().unwrap_or_default();
             let known: Vec<&str> = names.collect();
@@ -126,7 +128,7 @@ fn in_our_words(message: &str) -> String {
     message.to_owned()
 }
 
-/// Says that there is no such name, which is the closest and which there are.
+/// A message that there is no such name, with the closest one and all that there are.
 pub(super) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> String {
     let closest = known
         .iter()

@@ -1,11 +1,12 @@
-//! What is wrong with an experiment's file, and where.
+//! Problems of an experiment's file, with their places.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
 use thiserror::Error;
 
-/// Why an experiment cannot be used.
+/// The reason for which an experiment cannot be used.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// The file cannot be read.
@@ -13,7 +14,7 @@ pub enum ExperimentError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// The file's name cannot name an experiment.
@@ -24,24 +25,24 @@ pub enum ExperimentError {
         /// The file.
         path: PathBuf,
     },
-    /// Something in it is wrong.
+    /// The file has problems.
     #[error("{}", Lines(.path, .problems))]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// All that was found, by their places in the file.
+        /// All problems that were found, by their places in the file.
         problems: Vec<Problem>,
     },
 }
 
-/// Something wrong in a file.
+/// A problem in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// The problem, and a value that would be right.
     pub problem: String,
 }
 

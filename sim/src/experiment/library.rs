@@ -1,4 +1,4 @@
-//! A folder of experiments: their names, and those that they had before.
+//! A folder of experiments: their names, and their earlier names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::axes::is_id;
 use super::document::unknown_name;
 
-/// The file of earlier names; it marks the folder that experiments are named from.
+/// The file of earlier names. Experiments are named from the folder that has it.
 const ALIASES: &str = "aliases.toml";
 
 /// A folder of experiments. An experiment's name is its path in there, without `.toml`.
@@ -32,7 +32,7 @@ struct Aliases {
     claims: BTreeMap<String, String>,
 }
 
-/// Why a folder of experiments cannot be used.
+/// The reason for which a folder of experiments cannot be used.
 #[derive(Debug, Error)]
 pub enum LibraryError {
     /// The folder or the file of earlier names cannot be read.

@@ -1,9 +1,9 @@
-//! The virtual clock: one per thread, the real one when none is set.
+//! The virtual clock: one per thread. A thread without one has the real clock.
 //!
-//! quiche and BoringSSL ask the operating system for the time themselves, so this module defines
-//! the C functions they end in (`clock_gettime`, `gettimeofday` and `time`) and answers from the
-//! thread's virtual clock. On a thread without one the kernel answers, as ever. Waiting (sleep,
-//! timed locks) is not virtual: a simulation never waits.
+//! quiche and BoringSSL ask the operating system for the time themselves. So this module defines
+//! the C functions that they call in the end (`clock_gettime`, `gettimeofday` and `time`) and
+//! answers from the thread's virtual clock. On a thread without one the kernel answers. Waiting
+//! (sleep, timed locks) is not virtual: a simulation never waits.
 //!
 //! [`isolated`](crate::isolated) sets the clock and checks that these definitions are the ones the
 //! program runs with.
@@ -31,7 +31,7 @@ pub fn set(now: Time) {
     NOW.set(base.saturating_add(now.as_nanos()));
 }
 
-/// Gives this thread the real clock back.
+/// Returns this thread to the real clock.
 pub fn clear() {
     NOW.set(0);
 }
@@ -43,7 +43,7 @@ pub fn now() -> Option<Time> {
     NOW.get().checked_sub(base).map(Time::from_nanos)
 }
 
-/// Translates between `Instant`s, in which quiche thinks, and [`Time`].
+/// Translates between quiche's `Instant`s and [`Time`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epoch(Instant);
 
@@ -76,7 +76,7 @@ mod overrides {
 
     use super::{BASE, NOW, WALL_CLOCK_BASE};
 
-    /// This thread's virtual reading of `clock`, if it has one.
+    /// The virtual reading of `clock`, if this thread has a virtual clock.
     fn reading(clock: clockid_t) -> Option<Duration> {
         let now = match NOW.get() {
             0 => return None,

@@ -1,8 +1,8 @@
-//! Seeded entropy: one stream per thread, the operating system's when none is set. And what else
-//! BoringSSL would take from the machine that it runs on.
+//! Seeded entropy: one stream per thread. A thread without one has the operating system's. This
+//! module also replaces everything else that BoringSSL would take from the machine that it runs on.
 //!
 //! quiche draws packet numbers to skip and connection identifiers from BoringSSL, whose keys decide
-//! every byte on the wire; and the standard library's hash maps draw their keys. So this module
+//! every byte on the wire. The standard library's hash maps draw their keys. So this module
 //! defines every symbol of the two members of BoringSSL's archive that ask for entropy, so that the
 //! linker takes neither, and `getrandom` of the C library. BoringSSL's own generator stays as it
 //! is; it is seeded from here once per thread, which is why every simulation runs in a fresh one
@@ -46,7 +46,7 @@ pub fn seed(seed: u64) {
     DRAWS.set(Draws::default());
 }
 
-/// Gives this thread the operating system's entropy back.
+/// Returns this thread to the operating system's entropy.
 pub fn clear() {
     SOURCE.set(None);
 }
@@ -104,7 +104,7 @@ mod overrides {
         }
     }
 
-    /// Fills `out` for BoringSSL, which has no way to say that it cannot.
+    /// Fills `out` for BoringSSL, to which a failure cannot be reported.
     fn fill_for_boringssl(mut out: &mut [u8]) {
         if fill(out, |draws: &mut Draws| draws.boringssl += 1) {
             return;
@@ -117,7 +117,7 @@ mod overrides {
                 Err(_)
                     if std::io::Error::last_os_error().kind()
                         == std::io::ErrorKind::Interrupted => {}
-                // As BoringSSL itself does: no key may be made without entropy.
+                // BoringSSL itself does so: no key may be made without entropy.
                 Err(_) => std::process::abort(),
             }
         }
@@ -130,7 +130,7 @@ mod overrides {
         fill_for_boringssl(unsafe { buffer(out, length) });
     }
 
-    /// `bssl::CRYPTO_init_sysrand()`: opens nothing, as nothing needs opening.
+    /// `bssl::CRYPTO_init_sysrand()`: does nothing, since there is nothing to open.
     #[unsafe(export_name = "_ZN4bssl19CRYPTO_init_sysrandEv")]
     extern "C" fn crypto_init_sysrand() {}
 

@@ -22,7 +22,7 @@ pub enum SelfCheckError {
          so quiche would run on real time; name the crate in the program (`use gallop_sim as _;`) and link it statically"
     )]
     Clock {
-        /// The function asked.
+        /// The function that was called.
         function: &'static str,
     },
     /// BoringSSL never asked the simulator for entropy.
@@ -57,9 +57,8 @@ pub enum SelfCheckError {
 /// Runs `work` in a fresh thread whose clock stands at the start of virtual time and whose entropy
 /// is determined by `seed`, and returns what it returns.
 ///
-/// Everything that shall be deterministic (the [`Simulation`](crate::Simulation) and all its
-/// connections) must be made, run and dropped within `work`. A panic of `work` goes on in the
-/// caller.
+/// The [`Simulation`](crate::Simulation) and all its connections must be made, run and dropped
+/// within `work`, so that they are deterministic. A panic of `work` goes on in the caller.
 ///
 /// # Errors
 /// Fails when the program cannot be deterministic ([`self_check`]) or no thread can be started.
@@ -71,7 +70,7 @@ pub fn isolated<T: Send>(seed: u64, work: impl FnOnce() -> T + Send) -> Result<T
 /// Checks, once per process, that virtual clock and seeded entropy are linked and effective.
 ///
 /// # Errors
-/// Says which is not, and what that means.
+/// Names the one that is not, and the consequence.
 pub fn self_check() -> Result<(), SelfCheckError> {
     static RESULT: OnceLock<Result<(), SelfCheckError>> = OnceLock::new();
     *RESULT.get_or_init(|| {

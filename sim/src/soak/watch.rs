@@ -11,7 +11,7 @@ use gallop_network::time::Time;
 
 use crate::engine::flow::{Observation, Observer};
 
-/// Something that does not hold.
+/// An invariant that does not hold.
 #[derive(Clone, Debug)]
 pub(super) struct Violation {
     pub(super) time: Time,
@@ -20,7 +20,7 @@ pub(super) struct Violation {
     pub(super) what: String,
 }
 
-/// The first violation of a run, and how often there was a look.
+/// The first violation of a run, and the number of checks.
 #[derive(Debug, Default)]
 pub(super) struct Violations {
     first: Rc<RefCell<Option<Violation>>>,
@@ -70,7 +70,7 @@ struct Look {
     now: Instant,
     window_bytes: usize,
     longest_rtt: Option<Duration>,
-    /// Values that only our controllers have.
+    /// Values of our controllers alone.
     ours: Option<Figures>,
 }
 
@@ -81,7 +81,7 @@ struct Figures {
     /// The latest release until now.
     latest_release: Option<Instant>,
     base_rtt_ms: Option<f64>,
-    /// BaseRTT was that of small packets, until there was a full one.
+    /// True if BaseRTT was that of small packets, until there was a full one.
     base_rtt_rose: bool,
     backlog_packets: f64,
     nonsense: Option<(&'static str, f64)>,
@@ -126,7 +126,7 @@ impl Figures {
 }
 
 impl Look {
-    /// Holds it against what must be, and against the look before.
+    /// Compares the values with the invariants and with the check before.
     fn check(&self, before: Option<&Look>) -> Result<(), String> {
         let window_bytes = self.window_bytes;
         if !WINDOW_BYTES.contains(&window_bytes) && self.ours.is_some() {

@@ -1,4 +1,4 @@
-//! The path of a long run, how it changes, and the flows that come.
+//! The path of a long run, its changes, and the flows that come.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
@@ -34,51 +34,51 @@ const CONTROLLERS: [&str; 10] = [
     "cubic-rfc9438",
 ];
 
-/// Ways between hosts, each with access links of its own length.
+/// The number of routes between hosts, each with access links of its own length.
 const ROUTES: usize = 16;
 
-/// The longest way of an access link.
+/// The longest delay of an access link, one way.
 const LONGEST_ACCESS: Duration = Duration::from_millis(60);
 
-/// Flows come so long after each other in the mean.
+/// The mean time from the start of one flow to that of the next.
 const MEAN_UNTIL_NEXT_FLOW_S: f64 = 4.0;
 
 /// The mean of the stream bytes of a flow, and the most.
 const MEAN_BYTES: f64 = 1_200_000.0;
 const MOST_BYTES: f64 = 10_000_000.0;
 
-/// The path changes so long after the last change, in the mean.
+/// The mean time from one change of the path to the next.
 const MEAN_UNTIL_NEXT_CHANGE_S: f64 = 300.0;
 
-/// Rates that the path has in turn, in bits per second.
+/// The range of rates that the path has in turn, in bits per second.
 const LOWEST_BPS: f64 = 200_000.0;
 const HIGHEST_BPS: f64 = 8_000_000.0;
-/// The rate from the beginning and in the end.
+/// The rate at the beginning and in the end.
 const NORMAL_BPS: f64 = 4_000_000.0;
 
-/// The longest way of the path, one way.
+/// The longest delay of the path, one way.
 const LONGEST_DELAY: Duration = Duration::from_millis(150);
 
-/// The longest time for which nothing passes.
+/// The longest outage.
 const LONGEST_OUTAGE_S: f64 = 30.0;
 
 /// Limit of the bottleneck's queue, in packets.
 const BUFFER_PACKETS: NonZeroU64 = NonZeroU64::MIN.saturating_add(59);
 
-/// The part of the random numbers that decides which flows come.
+/// The part of the random numbers that decides about the flows that come.
 const FLOWS_PART: u64 = 1;
 
-/// The part of the random numbers that decides how the path changes; those after it decide what is
-/// lost and reordered.
+/// The part of the random numbers that decides about the changes of the path; those after it decide
+/// about losses and reordering.
 const PATH_PART: u64 = 2;
 
-/// The path, and what comes over it.
+/// The path and its flows.
 #[derive(Debug)]
 pub(super) struct World {
     random: Random,
 }
 
-/// A number between two, evenly over orders of magnitude.
+/// A number between two others, spread evenly over orders of magnitude.
 fn at_random(random: &mut Random, least: f64, most: f64) -> f64 {
     least * libm::pow(most / least, random.random())
 }
@@ -244,7 +244,7 @@ fn conversation(random: &mut Random, bytes: u64) -> Conversation {
     match random.random_range(0..4) {
         0 | 1 => Conversation::answer(Box::new(Bulk::Bytes(bytes))),
         2 => {
-            // Bursts with idle times between, in which RTTs and windows grow old.
+            // Between bursts are idle times, in which RTTs and windows grow old.
             let total = bytes / 4;
             let source = OnOff {
                 bytes: random.random_range(1000..100_000),

@@ -11,7 +11,7 @@ use super::Source;
 /// A request and its answer.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Time that the client waits before it asks; [`Pace`] says from when on.
+    /// The time that the client waits before it asks; [`Pace`] gives its start.
     pub wait: Duration,
     /// Length of the request, in stream bytes; over HTTP/3 the request is its headers.
     pub request_bytes: u64,
@@ -25,11 +25,11 @@ pub enum Pace {
     /// This many are under way at once; when one ends, the client takes the next and waits. The
     /// first wait is counted from the end of the handshake.
     Closed(u64),
-    /// The wait is counted from when the request before was due, answered or not.
+    /// The wait is counted from the time at which the request before was due, answered or not.
     Open,
 }
 
-/// The exchanges of a connection. When all have ended, and no more come, the flow has finished.
+/// The exchanges of a connection. The flow has finished after all have ended and no more come.
 pub struct Conversation {
     pub(crate) exchanges: Box<dyn Iterator<Item = Exchange>>,
     pub(crate) pace: Pace,
@@ -56,7 +56,7 @@ pub enum Protocol {
     Streams,
 }
 
-/// Length of a request that says no more than what to send, in bytes.
+/// The length of a request that only names the data to send, in bytes.
 pub(crate) const REQUEST_BYTES: u64 = 32;
 
 impl Conversation {
@@ -85,7 +85,7 @@ impl Conversation {
         Conversation::new(iter::once(exchange), Pace::Closed(1), Protocol::Streams)
     }
 
-    /// Nothing.
+    /// No exchange at all.
     pub(crate) fn empty() -> Conversation {
         Conversation::new(iter::empty(), Pace::Open, Protocol::Streams)
     }

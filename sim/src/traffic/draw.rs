@@ -9,18 +9,18 @@ fn uniform(random: &mut Random) -> f64 {
     1.0 - random.random::<f64>()
 }
 
-/// Of the mean `mean`.
+/// An exponential number of the mean `mean`.
 pub(crate) fn exponential(random: &mut Random, mean: f64) -> f64 {
     -mean * libm::log(uniform(random))
 }
 
-/// Of the mean `mean`, which exists if `shape` is above 1.
+/// A Pareto number of the mean `mean`, which exists if `shape` is above 1.
 pub(crate) fn pareto(random: &mut Random, mean: f64, shape: f64) -> f64 {
     let least = mean * (shape - 1.0) / shape;
     least / libm::pow(uniform(random), 1.0 / shape)
 }
 
-/// A stream of its own for something that draws later, or never.
+/// A separate stream for a part that draws later or never.
 pub(crate) fn fork(random: &mut Random) -> Random {
     Random::seed_from_u64(random.next_u64())
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 pub struct Offer {
     /// Bytes ready now and not yet written.
     pub bytes: u64,
-    /// Nothing comes after these bytes.
+    /// True if these bytes are the last.
     pub last: bool,
-    /// Time at which there will be more, counted from the request, if that is later.
+    /// The time at which there will be more, counted from the request, if that is later.
     pub more_at: Option<Duration>,
 }
 
@@ -31,7 +31,7 @@ pub trait Source: Debug {
     fn length(&self) -> Option<u64>;
 }
 
-/// As much as the network takes, all of it at once.
+/// Data that is all ready at once, as much as the network takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bulk {
     /// Without end.

@@ -1,15 +1,16 @@
 //! The receiver of a media stream: fills its buffer, then plays (Boyden et al. 2007 §4.2).
 
-use crate::measure::Measure;
-use crate::time::Time;
 use std::time::Duration;
 
-/// At most this share of late packets makes a viable stream (Boyden et al. 2007 §4.4).
+use crate::measure::Measure;
+use crate::time::Time;
+
+/// The largest share of late packets in a viable stream (Boyden et al. 2007 §4.4).
 const VIABLE_LATE_RATIO: f64 = 0.1;
 
-/// A player of a stream. It waits until its buffer is full and then plays at the
-/// rate of the media, without end and without waiting again: what has not come
-/// by the time it would be played is late and of no use (Boyden et al. 2007 §4.4).
+/// A player of a stream. It waits until its buffer is full and then plays at the rate of the media,
+/// without end and without waiting again. Data that have not come by the time at which they would
+/// be played are late and of no use (Boyden et al. 2007 §4.4).
 #[derive(Clone, Debug)]
 pub struct Player {
     /// Stream bytes that play in one second.
@@ -21,13 +22,13 @@ pub struct Player {
     received: u64,
     late: f64,
     playing_since: Option<Time>,
-    /// The last bytes to come were late.
+    /// True if the last bytes to come were late.
     behind: bool,
     stalls: u64,
 }
 
 impl Player {
-    /// A player that has not got anything yet.
+    /// A player that has not yet received any data.
     #[must_use]
     pub fn new(bytes_per_s: f64, buffer_bytes: u64, total_bytes: Option<u64>) -> Player {
         Player {
@@ -51,7 +52,7 @@ impl Player {
         due.min(self.total_bytes.map_or(f64::INFINITY, |total| total as f64))
     }
 
-    /// The stream has been read up to `received` bytes.
+    /// Notes that the stream has been read up to `received` bytes.
     pub(crate) fn read(&mut self, now: Time, received: u64) {
         let due = self.due(now);
         let late = due.min(received as f64) - self.received as f64;
@@ -68,14 +69,14 @@ impl Player {
         }
     }
 
-    /// How it went until `now`, for a stream that began at `start`.
+    /// The metrics until `now` of a stream that began at `start`.
     ///
     /// | metric | meaning |
     /// |---|---|
     /// | `buffer_fill_s` | from the start of the flow until the buffer was full; absent if it never was |
     /// | `late_packets_ratio` | bytes that came after they were due, or were due and have not come, over those that were due; absent if none was, and 1 if the buffer never filled |
     /// | `viable` | 1 if at most a tenth is late (Boyden et al. 2007 §4.4), else 0 |
-    /// | `stalls` | how often what comes fell behind what plays |
+    /// | `stalls` | the times that the received data fell behind the played data |
     pub(crate) fn measures(&self, start: Time, now: Time) -> Vec<Measure> {
         let due = self.due(now);
         let missing = (due - self.received as f64).max(0.0);
@@ -127,7 +128,7 @@ mod tests {
             ]
         );
         player.read(at(4.0), 2000);
-        // Playing since 4 s; at 6.5 s 2500 bytes were due, 500 of them had not come.
+        // It plays since 4 s. At 6.5 s 2500 bytes were due, 500 of which had not come.
         player.read(at(6.5), 3000);
         // At 7 s, 3000 had been due and had come.
         player.read(at(7.0), 9000);

@@ -1,4 +1,4 @@
-//! The client's application: asks and reads.
+//! The client's application, which asks and reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,11 +23,11 @@ pub(crate) struct Client {
     /// True if it closes the connection when it has finished.
     closes: bool,
     begun: bool,
-    /// No more exchanges come.
+    /// True if no more exchanges come.
     exhausted: bool,
-    /// Exchanges that have not begun, and when they do.
+    /// Exchanges that have not begun, and the times at which they do.
     waiting: Vec<(Time, Exchange)>,
-    /// Those under way, by stream.
+    /// Exchanges under way, by stream.
     open: BTreeMap<u64, Open>,
     next_stream: u64,
     /// Bytes of the answers that were read.
@@ -152,7 +152,7 @@ impl Client {
         Ok(())
     }
 
-    /// Begins an exchange; gives it back if the connection has no stream for it now.
+    /// Begins an exchange; returns it if the connection has no stream for it now.
     fn ask(
         &mut self,
         connection: &mut Connection,
@@ -230,7 +230,7 @@ impl Client {
         Ok(ended)
     }
 
-    /// Reads all of `stream` that is there, and holds it against what the server sent.
+    /// Reads all of `stream` that is there, and compares it with the server's content.
     fn read_and_compare(
         &mut self,
         connection: &mut Connection,

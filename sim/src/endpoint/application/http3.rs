@@ -1,4 +1,4 @@
-//! Requests and answers over HTTP/3 (RFC 9114), as quiche's own does it.
+//! Requests and answers over HTTP/3 (RFC 9114), with quiche's own implementation.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use quiche::h3::{self, Event, Header};
 use crate::endpoint::buffers::StreamData;
 use crate::endpoint::connection::{Connection, ConnectionError, failed_http3};
 
-/// Pieces of a body that are read at once, in bytes.
+/// The most bytes of a body that are read at once.
 const READ_BYTES: usize = 1 << 16;
 
 /// One end of HTTP/3, set up when it is first used.
@@ -39,7 +39,7 @@ impl Http3 {
             .ok_or_else(|| failed_http3("setting up HTTP/3")(h3::Error::InternalError))
     }
 
-    /// Sends a request; returns its stream, or nothing if there is none now.
+    /// Sends a request; returns its stream, or `None` if there is no stream now.
     pub(super) fn ask(
         &mut self,
         connection: &mut Connection,
@@ -61,7 +61,7 @@ impl Http3 {
         }
     }
 
-    /// Sends the headers of an answer; says whether they went out.
+    /// Sends the headers of an answer; returns true if they were taken.
     pub(super) fn answer(
         &mut self,
         connection: &mut Connection,
@@ -79,7 +79,7 @@ impl Http3 {
         }
     }
 
-    /// Sends a piece of a body; returns how many bytes of it went out, if any could.
+    /// Sends a piece of a body; returns the number of bytes that were taken, if any could be.
     pub(super) fn send(
         &mut self,
         connection: &mut Connection,
@@ -115,7 +115,7 @@ impl Http3 {
         }
     }
 
-    /// Tells `take` the bytes of bodies that have come, by stream, and where one ends.
+    /// Tells `take` the bytes of bodies that have come, by stream, and the end of each.
     pub(super) fn read_answers(
         &mut self,
         connection: &mut Connection,

@@ -16,8 +16,8 @@ use gallop_network::time::Time;
 use crate::endpoint::connection::{Connection, ConnectionError};
 use crate::traffic::Source;
 
-/// The answers that the requests under way ask for, by stream. The server finds in a request what
-/// the client put here: the bytes that travel are zeros.
+/// The answers that the requests under way ask for, by stream. The server finds the client's wishes
+/// here, since the bytes that travel are zeros.
 pub(crate) type Requests = Rc<RefCell<BTreeMap<u64, Box<dyn Source>>>>;
 
 /// The error code of a connection that is closed because all is done: HTTP/3's H3_NO_ERROR (RFC
@@ -32,7 +32,7 @@ pub(crate) enum Application {
 }
 
 impl Application {
-    /// Reads what the streams have; returns whether there is something new to write.
+    /// Reads the data of all streams; returns true if there is something new to write.
     pub(crate) fn read(
         &mut self,
         connection: &mut Connection,
@@ -44,8 +44,8 @@ impl Application {
         }
     }
 
-    /// Writes what there is and the connection takes. Called only when the streams' buffers have
-    /// run dry, because quiche would take a whole free window at every call.
+    /// Writes as much data as the connection takes. It is called only when the streams' buffers
+    /// have run dry, because quiche would take a whole free window at every call.
     pub(crate) fn write(
         &mut self,
         connection: &mut Connection,
@@ -57,7 +57,7 @@ impl Application {
         }
     }
 
-    /// Closes the connection if all is done; says whether it did so now.
+    /// Closes the connection if all is done; returns true if it did so now.
     pub(crate) fn close(&self, connection: &mut Connection) -> bool {
         self.wants_to_close() && connection.close(true, ALL_IS_DONE, b"").is_ok()
     }
@@ -78,7 +78,7 @@ impl Application {
         }
     }
 
-    /// It is woken because there is something to write at `now`.
+    /// Wakes the application, because there is something to write at `now`.
     pub(crate) fn wake(&mut self, now: Time) {
         match self {
             Application::Client(_) => {}

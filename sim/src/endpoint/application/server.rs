@@ -1,4 +1,4 @@
-//! The server's application: answers.
+//! The server's application, which answers.
 
 use gallop_network::time::Time;
 
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 struct Buffer {
     buffer: SendBuffer,
-    /// It is filled in pieces of that size, so that packets are full.
+    /// The size of the pieces in which data is handed over, so that packets are full.
     piece_bytes: u64,
 }
 
@@ -38,11 +38,11 @@ struct Service {
     source: Box<dyn Source>,
     requested: Time,
     written: u64,
-    /// The end of the stream has been written.
+    /// True if the end of the stream has been written.
     ended: bool,
-    /// Time at which the source has more.
+    /// The time at which the source has more data.
     more_at: Option<Time>,
-    /// HTTP/3: the headers are still to be sent.
+    /// True if the headers of HTTP/3 are still to be sent.
     headers_due: bool,
 }
 
@@ -72,7 +72,7 @@ impl Server {
     }
 
     pub(super) fn more_at(&self, after: Option<Time>) -> Option<Time> {
-        // Everything under way ends when the server stops.
+        // All answers under way end when the server stops.
         let stop = self
             .stop
             .filter(|&stop| Some(stop) > after && !self.services.is_empty());

@@ -14,15 +14,15 @@ pub enum GraphError {
     /// The ends were linked already, over other links.
     #[error("it closes a loop: {0}; links must form a tree, so that routes are unique")]
     Loop(String),
-    /// A node at which no link ends.
+    /// No link ends at this node.
     #[error("no link ends at \"{name}\"; the nodes are {nodes}")]
     UnknownNode {
         /// The node.
         name: String,
-        /// Those that there are.
+        /// The known nodes.
         nodes: String,
     },
-    /// A flow from a node to itself.
+    /// A flow leads from a node to itself.
     #[error("it leads from \"{0}\" to itself")]
     NoDistance(String),
     /// No links lead from one to the other.
@@ -35,12 +35,12 @@ pub enum GraphError {
     },
 }
 
-/// A link on a route, and whether it is passed from its `from` to its `to`.
+/// A link on a route, and the direction in which it is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The number of the link, in the order in which they were added.
     pub link: usize,
-    /// From its first node to its second.
+    /// True if it is passed from its first node to its second.
     pub forward: bool,
 }
 

@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, de};
 /// Loss on a link: a probability, or a table with a `kind`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossSpec {
-    /// Every packet with the same probability.
+    /// Every packet is lost with the same probability.
     Uniform(f64),
-    /// In bursts.
+    /// Packets are lost in bursts.
     GilbertElliott(GilbertElliottSpec),
-    /// Given packets.
+    /// Given packets are lost.
     Given(GivenSpec),
 }
 
@@ -109,7 +109,7 @@ pub(super) fn probability(value: f64, place: &str) -> Result<(), Invalid> {
 }
 
 impl LossSpec {
-    /// Checks what the types cannot.
+    /// Checks the values, beyond their types.
     pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
         match self {
             LossSpec::Uniform(value) => probability(*value, place),
@@ -131,7 +131,7 @@ impl LossSpec {
 }
 
 impl PeriodSpec {
-    /// Checks what the types cannot.
+    /// Checks the values, beyond their types.
     pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
         require(self.from < self.to, &format!("{place}.to"), || {
             format!("{} is not after its start, {}", self.to, self.from)

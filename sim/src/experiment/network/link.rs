@@ -27,13 +27,13 @@ macro_rules! link_table {
             pub loss: Option<LossSpec>,
             /// Reordering at its entrance.
             pub reorder: Option<ReorderSpec>,
-            /// Probability of a packet being there twice.
+            /// Probability of a packet being duplicated.
             pub duplicate: Option<f64>,
             /// Probability of a bit of a packet being changed.
             pub corrupt: Option<f64>,
-            /// Random time that packets take longer, before the queue.
+            /// Additional random time of packets, before the queue.
             pub jitter: Option<JitterSpec>,
-            /// Packets go on at multiples of this time, those that wait together.
+            /// Packets go on at multiples of this time; those that wait go on together.
             pub bundle: Option<Span>,
             /// Packets of more bytes, headers included, are lost.
             pub mtu: Option<u64>,
@@ -169,7 +169,7 @@ pub(super) fn reverse_trace(reverse: &Option<ReverseSpec>) -> Option<&Path> {
 }
 
 impl Conditions<'_> {
-    /// It says something about the rate.
+    /// True if it gives the rate.
     pub(super) fn has_rate(&self) -> bool {
         self.rate.is_some() || self.trace.is_some()
     }

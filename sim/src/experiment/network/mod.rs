@@ -31,11 +31,11 @@ pub enum Network {
     Links(Vec<LinkSpec>),
 }
 
-/// To compare rates in packets with rates in bits.
+/// The UDP payload with which rates in packets are compared with rates in bits.
 const ANY_DATAGRAM_BYTES: usize = 1350;
 
 impl Network {
-    /// Checks what the types cannot: the links, and that every flow has a path.
+    /// Checks the links, and that every flow has a path.
     ///
     /// # Errors
     /// Names the first value that makes no sense, by its place in the file.
@@ -55,7 +55,7 @@ impl Network {
         }
     }
 
-    /// The highest rate of a link that is measured, where it is constant.
+    /// The highest constant rate of the links that are measured.
     pub(super) fn busiest_rate(&self) -> Option<LinkRate> {
         let key = |rate: &LinkRate| rate.resolve(ANY_DATAGRAM_BYTES).map_or(0, Rate::bps);
         match self {

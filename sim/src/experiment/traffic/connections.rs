@@ -31,12 +31,13 @@ impl Period {
 }
 
 impl TrafficSpec {
-    /// The connections that carry this traffic: flows like what `flow` makes, in which controller,
-    /// datagrams and acknowledgements are set. `packet_bytes` is what a datagram of full size
-    /// carries of a stream.
+    /// The connections that carry this traffic: flows like those that `flow` makes, in which
+    /// controller, datagrams and acknowledgements are set. `packet_bytes` is the part of a stream
+    /// that a datagram of full size carries.
     ///
-    /// Traffic of [many connections](TrafficSpec::is_many_connections) has all that start in the
-    /// `period`, and closes each when it is over; other traffic is one connection that stays open.
+    /// Traffic of [many connections](TrafficSpec::is_many_connections) has all connections that
+    /// start in the `period`, and closes each when it is over. Other traffic is one connection that
+    /// stays open.
     #[must_use]
     pub fn connections(
         &self,
@@ -82,8 +83,8 @@ impl TrafficSpec {
     }
 }
 
-/// Connections of their own for the conversations that start in the `period`, each so long after
-/// the one before.
+/// A connection for each conversation that starts in the `period`; `next` gives the time after the
+/// conversation before.
 fn many(
     period: Period,
     flow: &impl Fn() -> Flow,
@@ -107,7 +108,7 @@ fn many(
     }
 }
 
-/// A media stream and who plays it (Boyden et al. 2007 §4.2).
+/// A media stream and its player (Boyden et al. 2007 §4.2).
 fn media(spec: &MediaSpec, packet_bytes: u64) -> (OnOff, Player) {
     let bytes_per_s = spec.bytes_per_s(packet_bytes);
     let bytes_of = |time: Duration| (bytes_per_s * time.as_secs_f64()).round() as u64;

@@ -160,7 +160,7 @@ mod tests {
         let mut random = random::stream(1, 1);
         let size = "3p".parse().expect("a size");
         assert_eq!(Sizes::Constant(size).draw(&mut random, 1000), 3000);
-        // Boyden et al. 2007 §4.3's "median of 50 kB" cannot be, with a mean of 50 kB.
+        // The "median of 50 kB" in Boyden et al. 2007 §4.3 contradicts the mean of 50 kB.
         let mut sizes: Vec<u64> = (0..200_000)
             .map(|_| ShortFlowsSpec::default().size.draw(&mut random, 1000))
             .collect();

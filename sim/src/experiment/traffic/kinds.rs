@@ -13,7 +13,7 @@ use crate::traffic::conversation::Protocol;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BulkSpec {
-    /// Size of the transfer; endless without.
+    /// Size of the transfer; endless by default.
     #[serde(default)]
     pub size: Option<Size>,
 }
@@ -24,9 +24,9 @@ pub struct BulkSpec {
 pub struct OnOffSpec {
     /// Size of a burst.
     pub burst: Size,
-    /// From one burst to the next.
+    /// The time from one burst to the next.
     pub every: Span,
-    /// Total size; endless without.
+    /// Total size; endless by default.
     #[serde(default)]
     pub total: Option<Size>,
 }
@@ -38,19 +38,19 @@ pub struct OnOffSpec {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MediaSpec {
     /// The rate at which the media is encoded and played (Boyden et al. 2007: mediarate), in bits
-    /// of stream data or in what so many datagrams of full size carry.
+    /// of stream data or in the stream data of so many datagrams of full size.
     pub rate: LinkRate,
     /// Rate at which the media is handed over, as a multiple of the rate at which it is played: 1
     /// makes a constrained stream, a factor beyond the network's rate an unconstrained one.
     #[serde(default = "MediaSpec::default_xfactor")]
     pub xfactor: f64,
-    /// From one chunk to the next.
+    /// The time from one chunk to the next.
     #[serde(default = "MediaSpec::default_heartbeat")]
     pub heartbeat: Span,
     /// Data that is buffered before playing starts, in playing time.
     #[serde(default = "MediaSpec::default_buffer")]
     pub buffer: Span,
-    /// Playing time of the media; endless without.
+    /// Playing time of the media; endless by default.
     #[serde(default)]
     pub length: Option<Span>,
 }
@@ -90,7 +90,7 @@ impl MediaSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShortFlowsSpec {
-    /// From the start of one transfer to that of the next.
+    /// The time from the start of one transfer to that of the next.
     #[serde(default = "ShortFlowsSpec::default_interarrival")]
     pub interarrival: Times,
     /// Size of each transfer.
@@ -115,8 +115,9 @@ impl ShortFlowsSpec {
         }
     }
 
-    /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB. NOTE: the paper's "median of 50 kB" does
-    /// not go with its mean; the mean is what is kept.
+    /// Boyden et al. 2007 §4.3: 50 kB in packets of 1 kB.
+    ///
+    /// NOTE: the paper's "median of 50 kB" contradicts its mean, which is kept here.
     fn default_size() -> Sizes {
         Sizes::Pareto {
             mean: Size::Packets(const { NonZeroU64::new(50).expect("not zero") }),
@@ -133,8 +134,7 @@ pub struct TcplibSpec {
     /// et al. 1994 §2.1 names the distribution, not the mean).
     #[serde(default = "TcplibSpec::default_interarrival")]
     pub interarrival: Span,
-    /// Only these kinds of conversation, in the proportion in which they are among all; all
-    /// without.
+    /// The kinds of conversation, in the proportion that they have among all kinds; all by default.
     #[serde(default)]
     pub only: Vec<Service>,
     /// Stream bytes of a packet of the paper: files, articles and mails grow as the datagrams here
@@ -183,16 +183,16 @@ pub struct RequestsSpec {
     /// Size of an answer's body.
     #[serde(default = "RequestsSpec::default_size")]
     pub size: Sizes,
-    /// From the end of an answer to the next request.
+    /// The time from the end of an answer to the next request.
     #[serde(default)]
     pub think: Times,
-    /// From one request to the next, answered or not; in place of `think` and `at-once`.
+    /// The time from one request to the next, answered or not; in place of `think` and `at-once`.
     #[serde(default)]
     pub interarrival: Option<Times>,
     /// Number of requests under way at once: each waits for its answer and thinks on its own.
     #[serde(default = "RequestsSpec::default_at_once")]
     pub at_once: NonZeroU64,
-    /// Number of requests; endless without.
+    /// Number of requests; endless by default.
     #[serde(default)]
     pub count: Option<NonZeroU64>,
 }

@@ -67,14 +67,14 @@ impl Default for TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// True if it makes a connection per transfer, so that its numbers are sums and means over
-    /// many.
+    /// True if it makes a connection per transfer, so that its metrics are sums and means over many
+    /// connections.
     #[must_use]
     pub fn is_many_connections(&self) -> bool {
         matches!(self, TrafficSpec::ShortFlows(_) | TrafficSpec::Tcplib(_))
     }
 
-    /// Checks what the types cannot; `place` is that of the traffic in the file.
+    /// Checks the values, beyond their types; `place` is that of the traffic in the file.
     ///
     /// # Errors
     /// Names the first value that makes no sense.

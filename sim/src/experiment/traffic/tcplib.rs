@@ -5,7 +5,7 @@
 //! (c) 1991 University of Southern California), in which each distribution is given by up to 800
 //! points. NOTE: here each has about twenty of them, with straight lines between.
 //!
-//! NOTE: tcplib says how many items and of what size, not how they take turns. Here a command is
+//! NOTE: tcplib gives the number and the sizes of items, but not their order. Here a command is
 //! answered before the next is given, and data flow from the server to the client, whichever way
 //! mail and news went in 1991.
 
@@ -20,12 +20,12 @@ use crate::traffic::Bulk;
 use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
 use crate::traffic::draw::{exponential, fork};
 
-/// Values and the probability that it is no more than that. Between two points the values are
-/// uniform.
+/// Values, each with the probability of a value that is not larger. Between two points the values
+/// are uniform.
 type Distribution = [(f64, f64)];
 
-/// Share of all TCP conversations, means over tcplib's hours. They do not add up to 1: tcplib's
-/// traces have others, too.
+/// Shares of all TCP conversations, as means over tcplib's hours. They do not add up to 1, since
+/// tcplib's traces also have other kinds.
 const SHARES: [(Service, f64); 4] = [
     (Service::Telnet, 0.0612),
     (Service::Ftp, 0.0216),
@@ -57,7 +57,7 @@ const TELNET_DURATION_MS: &Distribution = &[
     (7_200_000.0, 1.0),
 ];
 
-/// From one TELNET packet to the next, in milliseconds.
+/// The time from one TELNET packet to the next, in milliseconds.
 const TELNET_INTERARRIVAL_MS: &Distribution = &[
     (0.6, 0.0),
     (2.5, 0.028),
@@ -278,7 +278,7 @@ impl Sizes {
         (bytes.round() as u64).max(1)
     }
 
-    /// Short texts are what they are, however long a packet is.
+    /// The size of a short text, which does not grow with packets.
     fn text_bytes(&mut self, distribution: &Distribution) -> u64 {
         count(distribution, &mut self.random)
     }
@@ -336,8 +336,8 @@ fn smtp(mut sizes: Sizes) -> Conversation {
     Conversation::new(iter::once(mail), Pace::Closed(1), Protocol::Streams)
 }
 
-/// The next conversation: how long after the one before it begins, and what it is. `packet_bytes`
-/// is what a datagram of full size carries of a stream.
+/// The next conversation, and the time by which it begins after the one before. `packet_bytes` is
+/// the part of a stream that a datagram of full size carries.
 pub(super) fn next(
     spec: &TcplibSpec,
     packet_bytes: u64,
@@ -360,7 +360,7 @@ pub(super) fn next(
     (after, conversation)
 }
 
-/// A kind of conversation, of those that are wanted.
+/// Draws a kind of conversation, of those that are chosen.
 fn service(spec: &TcplibSpec, random: &mut Random) -> Service {
     let wanted =
         |(service, _): &(Service, f64)| spec.only.is_empty() || spec.only.contains(service);

@@ -10,10 +10,10 @@ use thiserror::Error;
 /// A reason for which a network cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The description.
+    /// The description is wrong.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A trace that cannot be read.
+    /// A trace cannot be read.
     #[error("{place}: cannot read {path}: {error}")]
     ReadTrace {
         /// Its place in the experiment's file.
@@ -23,7 +23,7 @@ pub enum BuildError {
         /// The reason.
         error: io::Error,
     },
-    /// A trace that is none.
+    /// The file of a trace has no trace.
     #[error("{place}: {path} is not a trace of Mahimahi: {error}")]
     Trace {
         /// Its place in the experiment's file.

@@ -15,7 +15,7 @@ pub(super) struct Randoms {
     next: u64,
 }
 
-/// More parts than one direction of a link has.
+/// The number of parts that are reserved for one direction of a link.
 const PARTS_PER_WAY: u64 = 16;
 
 impl Randoms {
@@ -31,8 +31,8 @@ impl Randoms {
     }
 }
 
-/// The impairments at the entrance of a link: first what loses, then what changes and multiplies,
-/// then what delays.
+/// The impairments at the entrance of a link: first those that lose packets, then those that change
+/// or duplicate them, then those that delay them.
 pub(super) fn impairments(
     conditions: Conditions,
     random: &mut Randoms,

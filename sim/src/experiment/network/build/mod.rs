@@ -24,7 +24,7 @@ use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topol
 use impairments::{Randoms, impairments};
 use pace::{Pace, resolve};
 
-/// A network as the simulator takes it.
+/// A network in the simulator's form.
 #[derive(Debug)]
 pub struct Built {
     /// The links, and a route for every member of every flow, in order.
@@ -35,7 +35,7 @@ pub struct Built {
     pub paths: Vec<PathFacts>,
 }
 
-/// Rate and delay of a flow's path before anything changes.
+/// Rate and delay of a flow's path before any change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFacts {
     /// Rate of the slowest link from sender to receiver; of a trace, the mean.

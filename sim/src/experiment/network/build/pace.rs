@@ -18,7 +18,7 @@ pub(super) struct Pace {
     pub(super) course: Option<RateCourse>,
 }
 
-/// The rate on the wire of what stands at `place`.
+/// The rate on the wire of the value at `place`.
 pub(super) fn resolve(rate: LinkRate, datagram_bytes: usize, place: &str) -> Result<Rate, Invalid> {
     let resolved = rate.resolve(datagram_bytes);
     resolved.map_err(|error: UnitError| Invalid::new(place, error.to_string()))

@@ -1,12 +1,13 @@
-//! The program: what it writes, and what it says when something is wrong.
+//! The program: its output, and its messages about errors.
 
-use gallop_sim::comparison::FILE_NAME;
-use gallop_sim::record::{QUEUE_FILE_NAME, RUN_FILE_NAME, RunRecord, trace_file_name};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use gallop_sim::comparison::FILE_NAME;
+use gallop_sim::record::{QUEUE_FILE_NAME, RUN_FILE_NAME, RunRecord, trace_file_name};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn comparison(controllers: &[&str], duration_s: f64) -> Value {

@@ -181,7 +181,7 @@ fn with_delayed_acks_the_default_options_fill_the_path() {
 
 #[test]
 fn the_simulated_hosts_wait_for_release_times() {
-    // Every ACK opens the window for ten packets; spike suppression lets two go at a time.
+    // Every ACK makes room for ten packets; spike suppression lets two leave at a time.
     let flow = |pacing| {
         move || Flow {
             acks: AckPolicy {
@@ -251,7 +251,7 @@ fn quiche_takes_names_with_options_and_refuses_what_is_wrong() {
     }
 }
 
-/// Loses the first packet that comes after a time, and tells when that was.
+/// Loses the first packet that comes after a time, and reports the time of the loss.
 #[derive(Debug)]
 struct LoseOne {
     after: Duration,
@@ -269,7 +269,7 @@ impl Impairment for LoseOne {
     }
 }
 
-/// The time from the loss of a packet until its sender knows of it, when so many bytes are sent
+/// The time from the loss of a packet until its sender knows of it, if this many bytes are sent
 /// once a second and the first packet of them is lost.
 fn time_to_detect(bytes: u64) -> Duration {
     isolated(SEED, || {
@@ -311,15 +311,16 @@ fn time_to_detect(bytes: u64) -> Duration {
 #[test]
 fn a_loss_is_found_as_early_as_vegas_would() {
     let rtt = Duration::from_millis(100);
-    // Brakmo et al. 1994 §3.2: on the first duplicate ACK Vegas retransmits what is older than its
-    // fine-grained timeout, srtt + 4·rttvar; RFC 9002 §6.1.2 waits for 9/8 of an RTT, with a timer
-    // of its own.
+    // Brakmo et al. 1994 §3.2: on the first duplicate ACK Vegas retransmits packets that are older
+    // than its fine-grained timeout, srtt + 4·rttvar; RFC 9002 §6.1.2 waits for 9/8 of an RTT, with
+    // a timer of its own.
     let one_packet_later = time_to_detect(2_600);
     assert!(
         one_packet_later <= rtt * 9 / 8 + Duration::from_millis(2),
         "{one_packet_later:?}"
     );
-    // At three later packets RFC 9002 §6.1.1 waits no longer, as Reno's third duplicate ACK.
+    // After three later packets RFC 9002 §6.1.1 waits no longer, like Reno after the third
+    // duplicate ACK.
     let three_packets_later = time_to_detect(5_200);
     assert!(
         three_packets_later <= rtt + Duration::from_millis(2),

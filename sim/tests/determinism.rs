@@ -1,4 +1,4 @@
-//! Same seed, same packets and qlog, to the byte.
+//! The same seed gives the same packets and the same qlog, to the byte.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
 
-/// Keeps what is written to it.
+/// Keeps all bytes that are written to it.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
 

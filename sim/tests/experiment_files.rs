@@ -1,4 +1,4 @@
-//! The format of experiment files: what is read, and what is refused in which words.
+//! The format of experiment files: values that are read, and the messages about those that are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

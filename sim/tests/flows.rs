@@ -135,8 +135,8 @@ fn ack_every(every: u32, max_delay: Duration) -> AckPolicy {
 fn one_acknowledgement_for_so_many_packets() {
     simulate(|| {
         let sent = |every| packets_of_a_transfer(ack_every(every, ms(1000)), dumbbell());
-        // The handshake aside, the server sends some packets that need no acknowledgement: its own
-        // acknowledgements.
+        // Besides the handshake, the server sends some packets that need no acknowledgement: its
+        // own acknowledgements.
         for every in [1, 2, 10] {
             let (data, acks) = sent(every);
             let expected = data / every as usize;
@@ -244,7 +244,7 @@ fn an_application_limited_flow_sends_what_there_is() {
         };
         simulation.add_flow(flow).expect("there is a route");
         simulation.run_until(ms(10_000)).expect("it makes progress");
-        // 800 kbit/s, from the request's arrival on.
+        // It is 800 kbit/s, from the request's arrival on.
         let received = simulation.report(0).expect("flow 0").received_bytes;
         assert!((980_000..=1_000_000).contains(&received), "{received}");
     });
@@ -267,7 +267,7 @@ fn a_flow_starts_when_it_should() {
     });
 }
 
-/// Sends a packet every 10 ms, of a window that never limits.
+/// Sends a packet every 10 ms, with a window that never limits.
 #[derive(Debug)]
 struct Metronome {
     packet_bytes: usize,
@@ -321,7 +321,7 @@ fn packets_wait_for_their_release_time() {
     });
 }
 
-/// A source that says one thing and does another.
+/// A source that does not do as it says.
 #[derive(Debug)]
 struct Liar {
     offer: Offer,

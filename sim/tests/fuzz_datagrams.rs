@@ -1,5 +1,5 @@
 //! Datagrams that a broken or hostile network loses, delays, repeats and rewrites: a connection
-//! lives on, and gives its controller no nonsense.
+//! goes on, and gives its controller no nonsense.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ enum Kind {
     Truncate {
         length: u16,
     },
-    /// The datagram that was there so many before, in this one's place.
+    /// An earlier datagram, by its distance, in this one's place.
     Replay {
         #[generator(1..=8)]
         before: u8,

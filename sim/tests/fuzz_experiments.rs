@@ -1,4 +1,5 @@
-//! Experiments' files that someone mistyped: read, or refused with the place of the mistake.
+//! Experiments' files with typing mistakes, which are read, or refused with the place of the
+//! mistake.
 
 use std::path::PathBuf;
 

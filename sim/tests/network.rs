@@ -1,5 +1,5 @@
-//! Networks as experiments' files describe them: what is refused, where, and what flows over those
-//! that are not.
+//! Networks as experiments' files describe them: the places of mistakes, and the flows over
+//! networks that have none.
 
 use std::fs;
 use std::path::Path;
@@ -350,7 +350,7 @@ fn run(text: &str, flows: &[FlowPlace], ecn: bool) -> Outcome {
 
 #[test]
 fn three_bottlenecks_in_a_row() {
-    // One flow over all, one over each.
+    // One flow goes over all links, and one over each.
     let link = |from: &str, to: &str| {
         format!(
             "[[link]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"4mbit\"\ndelay = \"5ms\"\nqueue = \"20p\"\n"
@@ -510,7 +510,7 @@ fn queues_mark_what_allows_it() {
 #[test]
 fn a_trace_sets_the_pace() {
     let directory = tempfile::tempdir().expect("a directory");
-    // 3000 bytes every 5 ms: 4.8 Mbit/s.
+    // 3000 bytes every 5 ms are 4.8 Mbit/s.
     fs::write(directory.path().join("cell"), "5\n5\n").expect("it can be written");
     let text = DUMBBELL.replace("rate = \"10mbit\"", "trace = \"cell\"");
     let utilisation = isolated(SEED, || {

@@ -1,21 +1,22 @@
 //! The same seed gives the same bytes on every processor.
 //!
-//! BoringSSL reads what the processor has from `OPENSSL_ia32cap` where that is set. So one machine can
-//! stand for many: a simulation runs as a child process under each value, and every byte of what it
-//! leaves behind must be the same.
+//! BoringSSL takes the properties of the processor from `OPENSSL_ia32cap` if that is set. So one
+//! machine can stand for many: a simulation runs as a child process under each value, and every
+//! byte of its files must be the same.
 
 #![cfg(target_arch = "x86_64")]
 
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::json;
 use tempfile::TempDir;
 
-/// What a processor has, as `OPENSSL_ia32cap` writes it: `|` adds bits, `~` takes bits away. Before
-/// the colon are EDX and ECX of CPUID leaf 1, after it EBX and ECX of leaf 7. Bit 30 of the first
-/// word says that Intel made it.
+/// The properties of processors, as `OPENSSL_ia32cap` writes them: `|` adds bits, `~` takes bits
+/// away. Before the colon are EDX and ECX of CPUID leaf 1, after it EBX and ECX of leaf 7. Bit 30
+/// of the first word is set for Intel's processors.
 const PROCESSORS: [(&str, &str); 5] = [
     ("Intel's", "|0x40000000"),
     ("not Intel's", "~0x40000000"),
@@ -61,7 +62,7 @@ fn files(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// Runs the simulator's commands on such a processor; gives every file that they wrote.
+/// Runs the simulator's commands on such a processor; returns every file that they wrote.
 fn simulated(processor: Option<&str>) -> BTreeMap<PathBuf, Vec<u8>> {
     let folder = TempDir::new().expect("a folder");
     let plan = folder.path().join("comparison.json");

@@ -3,16 +3,17 @@
 //!
 //! After an intended change: `UPDATE_SNAPSHOT=1 cargo test --release -p gallop-sim --test snapshot`
 
-use gallop_sim::experiment::Library;
-use gallop_sim::lab::{self, Options, Shard, Sweep};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::Field;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::thread;
+
+use gallop_sim::experiment::Library;
+use gallop_sim::lab::{self, Options, Shard, Sweep};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 
 const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshot.txt");
 

@@ -88,7 +88,7 @@ fn exchanges_take_turns_or_run_at_once() {
                 let mean = value(measures, "response_time_mean_s");
                 assert!((0.040..0.060).contains(&mean), "{protocol:?}: {mean}");
             }
-            // Waiting and a round trip for each, and the handshake's.
+            // Each takes its wait and a round trip, and the handshake takes one.
             let near = |measures, expected: f64| {
                 let took = value(measures, "completion_s");
                 assert!((took / expected - 1.0).abs() < 0.1, "{protocol:?}: {took}");

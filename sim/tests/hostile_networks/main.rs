@@ -1,6 +1,6 @@
-//! Networks that lose, delay, repeat, rewrite and change, some for a while and some for good: every
-//! transfer arrives whole, goes on soon after its path has healed, and is no slower for it in the
-//! end.
+//! Networks that lose, delay, repeat and rewrite packets and change, some for a while and some for
+//! good. Every transfer arrives whole, goes on soon after its path has healed, and is no slower for
+//! it in the end.
 //!
 //! `HOSTILE_SEEDS=100` runs every scenario with 100 seeds under each controller.
 
@@ -177,8 +177,8 @@ fn round_trips_that_change_tenfold() {
 }
 
 /// Vegas takes the longer way for a queue (the rerouting problem of BaseRTT) and keeps no more in
-/// flight than it would keep queued; so it goes on for as long as the connection stays there. A
-/// client that migrates, as most do whose way has changed, gets all of the new path.
+/// flight than it would keep queued, for as long as the connection stays there. A client that
+/// migrates, as most do whose way has changed, gets all of the new path.
 #[test]
 fn a_longer_way_for_good_is_taken_for_a_queue_until_the_client_migrates() {
     let detour = "changes = [{ at = \"1s\", delay = \"199.2ms\" }]";
@@ -215,7 +215,7 @@ fn a_longer_way_for_good_is_taken_for_a_queue_until_the_client_migrates() {
 }
 
 /// quiche takes the MTU that it has found, or was told, for granted: it has no detection of black
-/// holes (RFC 8899 §4.3), and sends what is lost again in datagrams of the same size.
+/// holes (RFC 8899 §4.3), and sends lost data again in datagrams of the same size.
 #[test]
 fn an_mtu_that_shrinks_for_good_stalls_a_connection() {
     for (controller, discovers_mtu) in [("vegas", true), ("gallop-vegas", false)] {
@@ -253,7 +253,7 @@ fn small_buffers() {
     }));
 }
 
-/// A transfer over a path without anything that hurts.
+/// A transfer over a path without impairments.
 fn unhurt(path: Path, bytes: u64) -> Scenario {
     Scenario::lasting(path, "", bytes, path.completion(bytes, SHARE))
 }
@@ -320,7 +320,7 @@ fn path_mtus_that_change() {
         // For two seconds only small datagrams pass.
         passing("mtu = 1300"),
         probing(passing("mtu = 1300")),
-        // While larger ones are looked for, and to the end.
+        // One while larger ones are looked for, and one to the end.
         probing(Scenario::passing(TYPICAL, "mtu = 1300", ms(0), FROM)),
         probing(Scenario::lasting(
             TYPICAL,

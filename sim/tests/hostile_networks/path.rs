@@ -17,7 +17,7 @@ const BETA: u64 = 6;
 /// The share of the rate that a flow is asked to get in the end, if it has the path for itself.
 pub const SHARE: f64 = 0.8;
 
-/// A path without anything that hurts.
+/// A path without impairments.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Rate of the bottleneck, in bits per second on the wire.
@@ -54,9 +54,9 @@ impl Path {
         Duration::from_secs_f64((8 * PACKET_BYTES * packets) as f64 / self.rate_bps as f64)
     }
 
-    /// The longest RTT there can be: the queue full, and the acknowledgment held.
+    /// The longest RTT that there can be, with a full queue and an acknowledgment that is held.
     pub fn longest_rtt(&self) -> Duration {
-        // Four links are passed with a full packet or an acknowledgment.
+        // A full packet or an acknowledgment passes four links.
         self.rtt + self.serialisation(self.buffer_packets + 4) + self.max_ack_delay
     }
 
@@ -68,10 +68,10 @@ impl Path {
 
     /// The longest time until the client reads more after an impairment of `hurt` has ended.
     ///
-    /// Without an acknowledgment a sender probes at intervals that double (RFC 9002 §6.2.1), so
-    /// from the last probe that was lost to the next it is at most as long again as since the
-    /// first, and one timeout. The probe has the oldest data and so fills the gap that the reader
-    /// waits for; a probe may have been in the queue that overflows, and its answer be held, so one
+    /// Without an acknowledgment a sender probes at intervals that double (RFC 9002 §6.2.1), so the
+    /// time from the last probe that was lost to the next is at most that since the first, and one
+    /// timeout. The probe has the oldest data and so fills the gap that the reader waits for. A
+    /// probe may have been in the queue that overflows, and its answer may be held, which is one
     /// more RTT each.
     pub fn progress(&self, hurt: Duration) -> Duration {
         hurt + 2 * self.probe_timeout() + 2 * self.longest_rtt()
@@ -94,15 +94,15 @@ impl Path {
     }
 
     /// The latest end of a transfer of `bytes` over a path that is never hurt, if the flow gets
-    /// `share` of the rate in the end: a handshake of two RTTs with a probe or two for what drops
-    /// out of a small buffer, and growth that never doubles.
+    /// `share` of the rate in the end: a handshake of two RTTs, with a probe or two for packets
+    /// that a small buffer drops, and growth that never doubles.
     pub fn completion(&self, bytes: u64, share: f64) -> Duration {
         let handshake = 2 * self.longest_rtt() + 3 * self.probe_timeout();
         handshake + self.ramp(bytes) + self.carriage(bytes, share)
     }
 
-    /// The same over a path that has healed at `healed` after having been hurt for `hurt`: as if
-    /// all of it were still to be carried, by a sender that begins anew with the minimum window.
+    /// The same over a path that has healed at `healed` after having been hurt for `hurt`, as if
+    /// all bytes were still to be carried by a sender that begins anew with the minimum window.
     pub fn completion_after(&self, healed: Duration, hurt: Duration, bytes: u64) -> Duration {
         healed + self.progress(hurt) + self.ramp(bytes) + self.carriage(bytes, SHARE)
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::path::{DATAGRAM_BYTES, Path};
 
-/// Seeds per scenario and controller, unless the environment says how many.
+/// Seeds per scenario and controller, unless the environment gives another number.
 const SEEDS: u64 = 2;
 
 /// Environment variable with the number of seeds.
@@ -21,7 +21,7 @@ const SEEDS_VARIABLE: &str = "HOSTILE_SEEDS";
 /// The controllers under test.
 pub const CONTROLLERS: [&str; 2] = ["vegas", "gallop-vegas"];
 
-/// A transfer, what hurts it, and what is asked of it nevertheless.
+/// A transfer, its impairments, and the bound that it has to keep nevertheless.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The name that a failure shows.
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub bytes: u64,
     /// The latest end.
     pub limit: Duration,
-    /// One acknowledgment for so many packets.
+    /// The number of packets for one acknowledgment.
     pub ack_every: u32,
     /// True if the endpoints search for datagrams larger than 1200 bytes.
     pub discovers_mtu: bool,
@@ -64,7 +64,7 @@ impl Scenario {
         }
     }
 
-    /// The same, with what hurts limited to those times.
+    /// The same, with impairments at those times only.
     pub fn passing(path: Path, hurt: &str, from: Duration, to: Duration) -> Scenario {
         let during = format!(
             "impaired-during = {{ from = \"{}us\", to = \"{}us\" }}\n",
@@ -199,7 +199,7 @@ pub fn simulation(text: &str, seed: u64) -> Result<Simulation, String> {
     Simulation::new(built.topology).map_err(|error| error.to_string())
 }
 
-/// Whatever happens, windows keep their bounds and figures are figures.
+/// Checks that windows keep their bounds and that all figures are finite.
 pub fn observe(seen: Observation<'_>) {
     for path in seen.connection.path_stats() {
         assert!(path.cwnd > 0, "a window of nothing");
@@ -213,7 +213,7 @@ pub fn observe(seen: Observation<'_>) {
     }
 }
 
-/// Seeds to run.
+/// The seeds to run.
 pub fn seeds() -> u64 {
     match std::env::var(SEEDS_VARIABLE) {
         Ok(text) => text

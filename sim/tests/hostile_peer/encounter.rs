@@ -30,16 +30,16 @@ pub struct Seen {
     pub largest_sent: u64,
 }
 
-/// An answer: frames, and when they are at the server.
+/// An answer: frames, and the time at which they leave.
 pub struct Answer {
-    /// After how long the client sends it.
+    /// The time after which the client sends it.
     pub wait: Duration,
     /// The frames of one packet.
     pub frames: Vec<u8>,
 }
 
 impl Answer {
-    /// Sent at once.
+    /// An answer that is sent at once.
     pub fn now(frames: Vec<u8>) -> Answer {
         let wait = Duration::ZERO;
         Answer { wait, frames }
@@ -88,7 +88,7 @@ pub struct Setting {
     pub max_ack_delay_ms: u64,
     /// The time for which the server sends.
     pub duration: Duration,
-    /// Determines which packet numbers are left out.
+    /// The seed, which determines the packet numbers that are left out.
     pub seed: u64,
 }
 
@@ -119,7 +119,7 @@ const CLIENT_ID: [u8; 16] = [1; 16];
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 2], 4433);
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 1], 50_000);
 
-/// The client looks around that often.
+/// The interval at which the client looks around.
 const TICK: Duration = Duration::from_millis(1);
 
 fn config() -> Config {
@@ -147,7 +147,7 @@ fn config() -> Config {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A packet of the server, sent then, is at the client.
+    /// A packet of the server, sent at this time, is at the client.
     Arrival(u64, Duration),
     /// A packet of the client is at the server.
     Answer(Vec<u8>),
@@ -304,7 +304,7 @@ impl Encounter {
         self.events.pop().map(|Reverse((_, _, event))| event)
     }
 
-    /// Has the server send what it may; returns when it may send more.
+    /// Lets the server send all packets that it may; returns the time at which it may send more.
     fn send(&mut self) -> Option<Duration> {
         static PIECE: [u8; 1 << 16] = [0; 1 << 16];
         let mut buffer = [0; 1500];
@@ -325,7 +325,7 @@ impl Encounter {
         }
     }
 
-    /// A datagram comes to the bottleneck.
+    /// Puts a datagram into the queue of the bottleneck.
     fn enqueue(&mut self, datagram: &[u8]) {
         let now = self.now();
         self.outcome.sent += 1;

@@ -1,4 +1,4 @@
-//! Packets that no QUIC stack would send: a client's, made from its keys.
+//! Packets that no QUIC stack would send, made with a client's keys.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ fn expand(secret: &[u8], label: &str, length: u8) -> Vec<u8> {
     block[..usize::from(length)].to_vec()
 }
 
-/// Whoever has a client's keys.
+/// An attacker with a client's keys.
 pub struct Forger {
     client: Keys,
     server: Keys,
@@ -78,7 +78,7 @@ pub struct Forger {
     largest_seen: u64,
 }
 
-/// Later than any packet that the client itself has sent.
+/// A packet number above that of any packet that the client itself has sent.
 const FIRST_NUMBER: u32 = 1 << 20;
 
 impl Forger {
@@ -127,7 +127,8 @@ impl Forger {
         packet
     }
 
-    /// The number of a 1-RTT packet of the server (RFC 9000 §17.1, §A.3); none of another packet.
+    /// The number of a 1-RTT packet of the server (RFC 9000 §17.1, §A.3); `None` for another
+    /// packet.
     pub fn number(&mut self, packet: &[u8]) -> Option<u64> {
         let at = 1 + self.client_id_bytes;
         let mask = self.server.mask(packet.get(at + 4..at + 20)?);

@@ -1,5 +1,5 @@
-//! Clients that lie in what they acknowledge: what they gain and what they do not. The server and
-//! its packets are real, the client has its keys and answers as it pleases.
+//! Clients that lie in their acknowledgments, and the limits of their gain. The server and its
+//! packets are real; the client has its keys and answers as it pleases.
 
 mod encounter;
 mod forger;
@@ -18,10 +18,11 @@ const FRAME_ENCODING_ERROR: u64 = 0x07;
 /// The initial window, in datagrams.
 const INITIAL_WINDOW: usize = 10;
 
-/// A lie begins here, when it is to find a grown window.
+/// The time at which a lie begins that is to find a grown window.
 const LATER: Duration = Duration::from_secs(3);
 
-/// Acknowledges what has arrived, and it alone, in one packet for each; `delay` is claimed.
+/// Acknowledges the packets that have arrived and no others, each in a packet of its own, and
+/// claims `delay`.
 fn claiming(delay: u64) -> impl FnMut(&Seen) -> Vec<Answer> + Send {
     move |seen| {
         let answer = |&(number, _): &(u64, Duration)| Answer::now(ack(number, number, delay));
@@ -33,7 +34,7 @@ fn honest(controller: &'static str) -> Outcome {
     Setting::new(controller).meet(claiming(0))
 }
 
-/// Prints what became of a server, for the documentation's figures.
+/// Prints the effects on a server, for the documentation's figures.
 fn shown(what: &str, setting: &Setting, outcome: Outcome) -> Outcome {
     println!(
         "{what}, {}: {:.3} of the rate, windows up to {} and {} in the end, {} sent, {} dropped, \
@@ -83,8 +84,8 @@ fn acknowledging_what_was_never_sent_closes_the_connection() {
 }
 
 /// quiche leaves out a packet number every 10 + W/2 to 10 + 2·W packets, and does so again once a
-/// later packet was acknowledged (RFC 9000 §21.4). Until the false acknowledgment is there, another
-/// window or two are sent, since the window may have doubled.
+/// later packet was acknowledged (RFC 9000 §21.4). Until the false acknowledgment arrives, one or
+/// two windows more are sent, since the window may have doubled.
 fn found_within(window: usize) -> usize {
     10 + 2 * window + 2 * window
 }
@@ -99,7 +100,7 @@ fn acknowledging_before_arrival_is_found_out() {
                     seed,
                     ..Setting::new(controller)
                 };
-                // The strongest such client: it knows at once what has been sent.
+                // The strongest such client knows at once which packets have been sent.
                 let mut honest = claiming(0);
                 let outcome = setting.meet(|seen| match seen.now < begins {
                     true => honest(seen),
@@ -122,8 +123,8 @@ fn acknowledging_before_arrival_is_found_out() {
     }
 }
 
-/// Whoever acknowledges what was lost, to have the decrease undone, cannot tell a lost packet from
-/// one that was never sent.
+/// A client that acknowledges lost packets, to have the decrease undone, cannot tell a lost packet
+/// from one that was never sent.
 #[test]
 fn acknowledging_what_did_not_arrive_is_found_out() {
     for controller in CONTROLLERS {
@@ -234,7 +235,7 @@ fn an_early_acknowledgment_slows_down_whoever_sends_it() {
     }
 }
 
-/// After the window, two datagrams per probe timeout, of 0.1 s at least here; and those double.
+/// After the window, two datagrams leave per probe timeout. It is at least 0.1 s here, and doubles.
 #[test]
 fn without_acknowledgments_a_window_is_sent_and_some_probes() {
     let silence = Duration::from_secs(100);

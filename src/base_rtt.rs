@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// BaseRTT: the smallest RTT seen on the path (000 §3.5.2).
+/// BaseRTT: the smallest RTT seen on the path (Brakmo et al. 1994 §3.5.2).
 ///
 /// It is kept over idle periods; a new path has a new controller and so a new BaseRTT.
 ///
-/// NOTE: 000 defines BaseRTT as the RTT without congestion and takes the minimum in practice, so do
-/// we. Linux forgets it after each idle period, when a
-/// queue of other flows would become part of the base.
+/// NOTE: Brakmo et al. 1994 defines BaseRTT as the RTT without congestion and takes the minimum in
+/// practice, so do we. Linux forgets it after each idle period, when a queue of other flows would
+/// become part of the base.
 ///
-/// NOTE: the papers' packets are of one size, and BaseRTT contains the time to transmit one (003
+/// NOTE: the papers' packets are of one size, and BaseRTT contains the time to transmit one (Ho et al. 2006
 /// equation 2). A smaller packet, as at the end of a response, is faster by up to one transmission
 /// time, which would look like one more packet of backlog ever after. So the smallest RTT of full
 /// datagrams is taken as soon as there is one.

@@ -1,6 +1,7 @@
-//! TCP Vegas and Gallop-Vegas congestion control for QUIC.
+//! Delay-based congestion control for QUIC: TCP Vegas and Gallop-Vegas, and the controllers that they
+//! are compared with.
 //!
-//! Both watch the RTT and keep a few datagrams queued in the network, instead of filling the queue
+//! Vegas and Gallop-Vegas watch the RTT and keep a few datagrams queued in the network, instead of filling the queue
 //! until packets are lost. Gallop-Vegas finds the available window of a large path several times
 //! faster, without bursts. The controllers know no QUIC stack, and no feature is on by default; the
 //! feature `quiche` plugs them into quiche:
@@ -20,28 +21,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The papers are cited by number: 000 is "TCP Vegas: New Techniques for Congestion Detection and
-//! Avoidance" (Brakmo, O'Malley, Peterson), 003 is "Gallop-Vegas: An Enhanced Slow-Start Mechanism
-//! for TCP Vegas" (Ho, Chan, Chen), 004 is a study of Vegas for streaming media.
+//! [`CATALOG`](catalog::CATALOG) has every controller with its options. Papers are cited by author
+//! and year; `docs/references.md` lists them.
 
 // Controllers are told the time and have no entropy: clippy.toml.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
-mod algorithm;
 mod base_rtt;
+pub mod catalog;
 pub mod controller;
+mod cubic;
 pub mod gallop;
-mod options;
+mod hystart;
+mod loss_based;
+pub mod options;
 mod pacing;
 pub mod persistent_congestion;
-#[cfg(feature = "quiche")]
-mod quiche;
+mod recovery;
+mod reno;
 mod round;
+pub mod stack;
 pub mod vegas;
 mod window;
 
+pub use catalog::{Algorithm, AlgorithmError, CATALOG};
+pub use options::OptionsError;
 #[cfg(feature = "quiche")]
-pub use self::quiche::register;
-pub use algorithm::{Algorithm, AlgorithmError};
-pub use options::{Options, OptionsError};
-pub use round::RttMeasure;
+pub use stack::quiche::register;

@@ -1,83 +1,144 @@
-//! The thresholds and choices that a user may tune, and their text form.
+//! Options of controllers: how they are declared, read, checked and shown.
 
 use std::fmt;
-use std::str::FromStr;
 
-use crate::controller::{MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS};
-use crate::round::RttMeasure;
-
-/// The tuning of a Vegas or Gallop-Vegas controller.
-///
-/// In text, `name=value` pairs with commas between: `alpha=1,beta=3,gamma=1`.
-///
-/// | name | meaning | values |
-/// |---|---|---|
-/// | `alpha` | grow below this backlog, in datagrams | 0 to 1000, at most `beta` |
-/// | `beta` | shrink above this backlog, in datagrams | 0 to 1000 |
-/// | `gamma` | leave slow start (Vegas) or brake (Gallop-Vegas; without it at `alpha`) above this backlog, in datagrams | 0 to 1000 |
-/// | `decrease` | the part of the window that a loss leaves | above 0, below 1 |
-/// | `initial_window` | datagrams; without it, what the QUIC stack is configured with | 2 to 1048576 |
-/// | `rtt` | the measure of a round's RTT | `mean`, `min`, `last` |
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Options {
-    /// α: below this backlog the window grows by one datagram a round (000 §3.5.2).
-    pub alpha: f64,
-    /// β: above this backlog the window shrinks by one datagram a round (000 §3.5.2).
-    pub beta: f64,
-    /// γ: above this backlog slow start ends (000 §3.5.3) or brakes (003 §III.B). `None` is α, as
-    /// both are 1 in 003.
-    pub gamma: Option<f64>,
-    /// What a loss leaves of the window: three quarters (004 §II).
-    pub decrease: f64,
-    /// The initial window in datagrams; `None` takes the QUIC stack's.
-    pub initial_window_packets: Option<u64>,
-    /// The measure of a round's RTT.
-    pub rtt: RttMeasure,
+/// The declaration of one option of a controller.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// The name, as in `name=value`.
+    pub name: &'static str,
+    /// The meaning, as a statement or a noun phrase.
+    pub meaning: &'static str,
+    /// The unit of a number; empty if it has none.
+    pub unit: &'static str,
+    /// The values that may be given.
+    pub allowed: Allowed,
+    /// The value of a controller whose text does not name the option.
+    pub default: DefaultValue,
 }
 
-impl Options {
-    /// Vegas as in 000 §3.5.2: two to four datagrams queued.
-    ///
-    /// NOTE: 003 §V has γ = 1 and, to compare, γ = 3. A window that doubles over one round trip
-    /// queues a part of itself at the bottleneck, however much room the path has: QUIC's ten
-    /// datagrams (RFC 9002 §7.2), doubled, show a backlog of 3 on a path that holds 28. γ = 2 would
-    /// end slow start there, at 18 (docs/algorithms.md).
-    pub const VEGAS: Options = Options {
-        alpha: 2.0,
-        beta: 4.0,
-        gamma: Some(3.0),
-        decrease: 0.75,
-        initial_window_packets: None,
-        rtt: RttMeasure::Mean,
-    };
+/// The values that an option takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allowed {
+    /// A number from the first to the second, both included.
+    Number(f64, f64),
+    /// A number above the first and below the second.
+    NumberBetween(f64, f64),
+    /// A whole number from the first to the second, both included.
+    Whole(u64, u64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
 
-    /// Gallop-Vegas with two to six datagrams queued.
-    ///
-    /// NOTE: 003 §III.B has α = 1 and β = 3, for a receiver that acknowledges every packet. QUIC's
-    /// acknowledges every second one (RFC 9000 §13.2.2), so that packets leave in pairs, and the
-    /// second of each waits for the first; the same thresholds, counted in pairs, are 2 and 6. With
-    /// 003's slow start ends at 37 to 81 % of the available window (docs/results.md).
-    pub const GALLOP_VEGAS: Options = Options {
-        beta: 6.0,
-        gamma: None,
-        ..Options::VEGAS
-    };
+/// The value that an option has by default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DefaultValue {
+    /// A number.
+    Number(f64),
+    /// A word.
+    Word(&'static str),
+    /// The value of another option, or of the QUIC stack; in words.
+    Elsewhere(&'static str),
+}
 
-    /// γ, α where it is not given.
-    pub const fn gamma(&self) -> f64 {
-        match self.gamma {
-            Some(gamma) => gamma,
-            None => self.alpha,
+impl fmt::Display for DefaultValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DefaultValue::Number(number) => number.fmt(f),
+            DefaultValue::Word(text) | DefaultValue::Elsewhere(text) => f.write_str(text),
+        }
+    }
+}
+
+impl OptionSpec {
+    /// The allowed values in words, as in `a number of datagrams from 0 to 1000`.
+    pub fn allowed_text(&self) -> String {
+        let of_unit = match self.unit {
+            "" => String::new(),
+            unit => format!(" of {unit}"),
+        };
+        match self.allowed {
+            Allowed::Number(least, most) => format!("a number{of_unit} from {least} to {most}"),
+            Allowed::NumberBetween(low, high) => {
+                format!("a number{of_unit} above {low} and below {high}")
+            }
+            Allowed::Whole(least, most) => {
+                format!("a whole number{of_unit} from {least} to {most}")
+            }
+            Allowed::Word(words) => listed(words, "or"),
         }
     }
 
-    /// Changes what `text` names.
+    fn read(&self, text: &str) -> Result<Value, OptionsError> {
+        // A comparison with NaN is false, so NaN is refused.
+        let number = |fits: &dyn Fn(f64) -> bool| {
+            let number = text.parse().ok().filter(|number| fits(*number));
+            number.map(Value::Number)
+        };
+        match self.allowed {
+            Allowed::Number(least, most) => number(&|it| (least..=most).contains(&it)),
+            Allowed::NumberBetween(low, high) => number(&|it| it > low && it < high),
+            Allowed::Whole(least, most) => {
+                let whole = text.parse().ok().filter(|it| (least..=most).contains(it));
+                whole.map(Value::Whole)
+            }
+            Allowed::Word(words) => {
+                let word = words.iter().find(|word| **word == text);
+                word.map(|word| Value::Word(word))
+            }
+        }
+        .ok_or_else(|| OptionsError::Invalid {
+            name: self.name,
+            value: text.into(),
+            allowed: self.allowed_text(),
+        })
+    }
+}
+
+/// A value that was given and is allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Number(f64),
+    Whole(u64),
+    Word(&'static str),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => number.fmt(f),
+            Value::Whole(number) => number.fmt(f),
+            Value::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+/// The values of a controller's options: those that were given, each within its range, and the
+/// defaults.
+///
+/// The text form has a `name=value` pair for each option with a value, with commas between.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    specs: &'static [OptionSpec],
+    given: Vec<Option<Value>>,
+}
+
+impl Chosen {
+    /// The defaults.
+    pub fn defaults(specs: &'static [OptionSpec]) -> Chosen {
+        Chosen {
+            specs,
+            given: vec![None; specs.len()],
+        }
+    }
+
+    /// The same with the options that `text` names changed.
     ///
     /// # Errors
     ///
-    /// [`OptionsError`] names the option and what is allowed.
-    pub fn with(mut self, text: &str) -> Result<Options, OptionsError> {
+    /// [`OptionsError`] names the option and the values that it takes.
+    pub fn with(&self, text: &str) -> Result<Chosen, OptionsError> {
+        let mut chosen = self.clone();
         let mut seen = Vec::new();
         for pair in text
             .split(',')
@@ -88,110 +149,91 @@ impl Options {
                 .split_once('=')
                 .ok_or_else(|| OptionsError::NotAPair { text: pair.into() })?;
             let (name, value) = (name.trim(), value.trim());
-            if seen.contains(&name) {
+            let place = self.place(name).ok_or_else(|| OptionsError::Unknown {
+                name: name.into(),
+                known: self.specs.iter().map(|spec| spec.name).collect(),
+            })?;
+            if seen.contains(&place) {
                 return Err(OptionsError::Twice { name: name.into() });
             }
-            seen.push(name);
-            self.set(name, value)?;
+            seen.push(place);
+            chosen.given[place] = Some(self.specs[place].read(value)?);
         }
-        self.check()
+        Ok(chosen)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), OptionsError> {
-        match name {
-            "alpha" => self.alpha = parse(name, value)?,
-            "beta" => self.beta = parse(name, value)?,
-            "gamma" => self.gamma = Some(parse(name, value)?),
-            "decrease" => self.decrease = parse(name, value)?,
-            "initial_window" => self.initial_window_packets = Some(parse(name, value)?),
-            "rtt" => self.rtt = parse(name, value)?,
-            _ => return Err(OptionsError::Unknown { name: name.into() }),
+    fn place(&self, name: &str) -> Option<usize> {
+        self.specs.iter().position(|spec| spec.name == name)
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        let place = self.place(name)?;
+        self.given[place].or(match self.specs[place].default {
+            DefaultValue::Number(number) => Some(Value::Number(number)),
+            DefaultValue::Word(word) => Some(Value::Word(word)),
+            DefaultValue::Elsewhere(_) => None,
+        })
+    }
+
+    /// The number that an option is given as, or by default. `None` if its value is elsewhere, or if
+    /// the table has no such option.
+    pub fn number_if_any(&self, name: &str) -> Option<f64> {
+        match self.value(name)? {
+            Value::Number(number) => Some(number),
+            Value::Whole(number) => Some(number as f64),
+            Value::Word(_) => None,
+        }
+    }
+
+    /// The number that an option is given as, or by default.
+    ///
+    /// # Panics
+    ///
+    /// If the table has no such option with a number as its default.
+    pub fn number(&self, name: &str) -> f64 {
+        self.number_if_any(name)
+            .unwrap_or_else(|| panic!("the table has no default for the number `{name}`"))
+    }
+
+    /// The whole number that an option is given as, if it is.
+    pub fn whole(&self, name: &str) -> Option<u64> {
+        match self.value(name)? {
+            Value::Whole(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The word that an option is given as, or by default.
+    ///
+    /// # Panics
+    ///
+    /// If the table has no such option with a word as its default.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.value(name) {
+            Some(Value::Word(word)) => word,
+            _ => panic!("the table has no default for the word `{name}`"),
+        }
+    }
+}
+
+/// Equal if the same values are chosen, given or by default.
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Chosen) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self
+            .specs
+            .iter()
+            .filter_map(|spec| Some((spec.name, self.value(spec.name)?)));
+        for (place, (name, value)) in values.enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            write!(f, "{comma}{name}={value}")?;
         }
         Ok(())
-    }
-
-    /// Returns the options if every value is allowed.
-    ///
-    /// # Errors
-    ///
-    /// [`OptionsError`] names the option and what is allowed.
-    pub fn check(self) -> Result<Options, OptionsError> {
-        for (name, value) in [
-            ("alpha", self.alpha),
-            ("beta", self.beta),
-            ("gamma", self.gamma()),
-        ] {
-            // A comparison with NaN is false, so NaN is refused.
-            if !(0.0..=1000.0).contains(&value) {
-                return Err(OptionsError::invalid(name, value));
-            }
-        }
-        if !(self.decrease > 0.0 && self.decrease < 1.0) {
-            return Err(OptionsError::invalid("decrease", self.decrease));
-        }
-        if let Some(packets) = self.initial_window_packets
-            && !(MINIMUM_WINDOW_PACKETS..=MAXIMUM_WINDOW_PACKETS).contains(&packets)
-        {
-            return Err(OptionsError::invalid("initial_window", packets));
-        }
-        if self.alpha > self.beta {
-            return Err(OptionsError::AlphaAboveBeta {
-                alpha: self.alpha,
-                beta: self.beta,
-            });
-        }
-        Ok(self)
-    }
-}
-
-impl fmt::Display for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options {
-            alpha,
-            beta,
-            gamma,
-            decrease,
-            initial_window_packets,
-            rtt,
-        } = self;
-        write!(f, "alpha={alpha},beta={beta}")?;
-        if let Some(gamma) = gamma {
-            write!(f, ",gamma={gamma}")?;
-        }
-        write!(f, ",decrease={decrease}")?;
-        if let Some(packets) = initial_window_packets {
-            write!(f, ",initial_window={packets}")?;
-        }
-        write!(f, ",rtt={rtt}")
-    }
-}
-
-fn parse<T: FromStr>(name: &str, value: &str) -> Result<T, OptionsError> {
-    value
-        .parse()
-        .map_err(|_| OptionsError::invalid(name, value))
-}
-
-impl FromStr for RttMeasure {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "mean" => Ok(RttMeasure::Mean),
-            "min" => Ok(RttMeasure::Min),
-            "last" => Ok(RttMeasure::Last),
-            _ => Err(()),
-        }
-    }
-}
-
-impl fmt::Display for RttMeasure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RttMeasure::Mean => "mean",
-            RttMeasure::Min => "min",
-            RttMeasure::Last => "last",
-        })
     }
 }
 
@@ -200,12 +242,12 @@ impl fmt::Display for RttMeasure {
 #[non_exhaustive]
 pub enum OptionsError {
     /// No option has this name.
-    #[error(
-        "unknown option `{name}`: the options are alpha, beta, gamma, decrease, initial_window and rtt"
-    )]
+    #[error("unknown option `{name}`: {}", known_names(name, known, "options"))]
     Unknown {
         /// The name that was given.
         name: String,
+        /// The names of the options that there are.
+        known: Vec<&'static str>,
     },
     /// The text is no `name=value` pair.
     #[error("`{text}` is no option: write name=value, with commas between several")]
@@ -223,35 +265,46 @@ pub enum OptionsError {
     #[error("option `{name}` cannot be `{value}`: it must be {allowed}")]
     Invalid {
         /// The option's name.
-        name: String,
+        name: &'static str,
         /// The value that was given.
         value: String,
-        /// What is allowed.
-        allowed: &'static str,
+        /// The values that are allowed.
+        allowed: String,
     },
-    /// α is above β.
-    #[error("option `alpha` ({alpha}) is above `beta` ({beta}): it must be at most beta")]
-    AlphaAboveBeta {
-        /// α as given, or its default.
-        alpha: f64,
-        /// β as given, or its default.
-        beta: f64,
+    /// One option is above another that bounds it.
+    #[error("option `{name}` ({value}) is above `{bound}` ({most}): it must be at most {bound}")]
+    Above {
+        /// The option's name.
+        name: &'static str,
+        /// Its value, given or by default.
+        value: f64,
+        /// The name of the option that bounds it.
+        bound: &'static str,
+        /// The value of that option, given or by default.
+        most: f64,
     },
 }
 
-impl OptionsError {
-    fn invalid(name: &str, value: impl ToString) -> Self {
-        let allowed = match name {
-            "decrease" => "a number above 0 and below 1",
-            "initial_window" => "a whole number of datagrams from 2 to 1048576",
-            "rtt" => "mean, min or last",
-            _ => "a number of datagrams from 0 to 1000",
-        };
-        OptionsError::Invalid {
-            name: name.into(),
-            value: value.to_string(),
-            allowed,
-        }
+/// The names that there are, and the one that was probably meant.
+pub(crate) fn known_names(unknown: &str, known: &[&str], plural: &str) -> String {
+    if known.is_empty() {
+        return format!("there are no {plural}");
+    }
+    let closest = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(unknown, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3);
+    let hint = closest.map_or_else(String::new, |(_, name)| format!("did you mean `{name}`? "));
+    format!("{hint}the {plural} are {}", listed(known, "and"))
+}
+
+/// Words with commas, and `conjunction` before the last.
+pub(crate) fn listed(words: &[&str], conjunction: &str) -> String {
+    match words {
+        [] => String::new(),
+        [word] => (*word).to_owned(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
     }
 }
 
@@ -260,31 +313,74 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn every_option_is_read() {
-        let options = Options::VEGAS
-            .with("alpha=1.5, beta=3,gamma=0,decrease=0.5,initial_window=32,rtt=min,")
-            .unwrap();
-        assert_eq!(
-            options,
-            Options {
-                alpha: 1.5,
-                beta: 3.0,
-                gamma: Some(0.0),
-                decrease: 0.5,
-                initial_window_packets: Some(32),
-                rtt: RttMeasure::Min
-            }
-        );
-        assert_eq!(Options::VEGAS.with(""), Ok(Options::VEGAS));
+    const SPECS: &[OptionSpec] = &[
+        OptionSpec {
+            name: "alpha",
+            meaning: "a threshold",
+            unit: "datagrams",
+            allowed: Allowed::Number(0.0, 1000.0),
+            default: DefaultValue::Number(2.0),
+        },
+        OptionSpec {
+            name: "part",
+            meaning: "a part",
+            unit: "",
+            allowed: Allowed::NumberBetween(0.0, 1.0),
+            default: DefaultValue::Number(0.75),
+        },
+        OptionSpec {
+            name: "window",
+            meaning: "a window",
+            unit: "datagrams",
+            allowed: Allowed::Whole(2, 1 << 20),
+            default: DefaultValue::Elsewhere("the stack's"),
+        },
+        OptionSpec {
+            name: "rtt",
+            meaning: "a measure",
+            unit: "",
+            allowed: Allowed::Word(&["mean", "min", "last"]),
+            default: DefaultValue::Word("mean"),
+        },
+    ];
+
+    fn chosen(text: &str) -> Result<Chosen, OptionsError> {
+        Chosen::defaults(SPECS).with(text)
     }
 
     #[test]
-    fn errors_name_the_option_and_what_is_allowed() {
+    fn every_kind_of_option_is_read() {
+        let defaults = chosen("").unwrap();
+        assert_eq!(defaults.to_string(), "alpha=2,part=0.75,rtt=mean");
+        assert_eq!(defaults.number_if_any("window"), None);
+        let given = chosen("alpha=1.5, part=0.5,window=32,rtt=min,").unwrap();
+        assert_eq!((given.number("alpha"), given.number("part")), (1.5, 0.5));
+        assert_eq!(
+            (given.whole("window"), given.word("rtt")),
+            (Some(32), "min")
+        );
+        assert_eq!(given.number_if_any("window"), Some(32.0));
+        assert_eq!(given.number_if_any("beta"), None);
+    }
+
+    #[test]
+    fn later_options_change_earlier_ones() {
+        let first = chosen("alpha=1,rtt=last").unwrap();
+        let second = first.with("alpha=3").unwrap();
+        assert_eq!(second, chosen("alpha=3,rtt=last").unwrap());
+        assert_eq!(chosen("alpha=2"), chosen(""), "the default, given");
+    }
+
+    #[test]
+    fn errors_name_the_option_and_the_values_it_takes() {
         for (text, message) in [
             (
                 "aplha=1",
-                "unknown option `aplha`: the options are alpha, beta, gamma, decrease, initial_window and rtt",
+                "unknown option `aplha`: did you mean `alpha`? the options are alpha, part, window and rtt",
+            ),
+            (
+                "zzz=1",
+                "unknown option `zzz`: the options are alpha, part, window and rtt",
             ),
             (
                 "alpha",
@@ -299,44 +395,28 @@ mod tests {
                 "option `alpha` cannot be `-1`: it must be a number of datagrams from 0 to 1000",
             ),
             (
-                "beta=inf",
-                "option `beta` cannot be `inf`: it must be a number of datagrams from 0 to 1000",
+                "alpha=inf",
+                "option `alpha` cannot be `inf`: it must be a number of datagrams from 0 to 1000",
             ),
             (
-                "gamma=1001",
-                "option `gamma` cannot be `1001`: it must be a number of datagrams from 0 to 1000",
+                "alpha=",
+                "option `alpha` cannot be ``: it must be a number of datagrams from 0 to 1000",
             ),
             (
-                "gamma=",
-                "option `gamma` cannot be ``: it must be a number of datagrams from 0 to 1000",
+                "part=1",
+                "option `part` cannot be `1`: it must be a number above 0 and below 1",
             ),
             (
-                "alpha=5",
-                "option `alpha` (5) is above `beta` (4): it must be at most beta",
+                "part=nan",
+                "option `part` cannot be `nan`: it must be a number above 0 and below 1",
             ),
             (
-                "beta=1",
-                "option `alpha` (2) is above `beta` (1): it must be at most beta",
+                "window=1",
+                "option `window` cannot be `1`: it must be a whole number of datagrams from 2 to 1048576",
             ),
             (
-                "decrease=1",
-                "option `decrease` cannot be `1`: it must be a number above 0 and below 1",
-            ),
-            (
-                "decrease=0",
-                "option `decrease` cannot be `0`: it must be a number above 0 and below 1",
-            ),
-            (
-                "decrease=nan",
-                "option `decrease` cannot be `NaN`: it must be a number above 0 and below 1",
-            ),
-            (
-                "initial_window=1",
-                "option `initial_window` cannot be `1`: it must be a whole number of datagrams from 2 to 1048576",
-            ),
-            (
-                "initial_window=2.5",
-                "option `initial_window` cannot be `2.5`: it must be a whole number of datagrams from 2 to 1048576",
+                "window=2.5",
+                "option `window` cannot be `2.5`: it must be a whole number of datagrams from 2 to 1048576",
             ),
             (
                 "rtt=median",
@@ -344,59 +424,31 @@ mod tests {
             ),
             ("alpha=1,alpha=2", "option `alpha` is given twice"),
         ] {
-            let error = Options::VEGAS.with(text).unwrap_err();
-            assert_eq!(error.to_string(), message, "{text}");
+            assert_eq!(chosen(text).unwrap_err().to_string(), message, "{text}");
         }
-    }
-
-    #[test]
-    fn the_defaults_are_the_papers_counted_in_packets_and_in_pairs() {
-        // 000 §3.5.2, and twice 003's α = γ = 1 and β = 3.
-        let defaults = [
-            (
-                Options::VEGAS,
-                "alpha=2,beta=4,gamma=3,decrease=0.75,rtt=mean",
-            ),
-            (
-                Options::GALLOP_VEGAS,
-                "alpha=2,beta=6,decrease=0.75,rtt=mean",
-            ),
-        ];
-        for (options, text) in defaults {
-            assert_eq!(options.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn gamma_of_gallop_vegas_is_alpha_unless_given() {
-        let gamma = |text| Options::GALLOP_VEGAS.with(text).unwrap().gamma();
-        assert_eq!(gamma(""), 2.0);
-        assert_eq!(gamma("alpha=1"), 1.0);
-        assert_eq!(gamma("alpha=1,gamma=3"), 3.0);
-    }
-
-    #[test]
-    fn alpha_may_equal_beta() {
-        assert!(Options::VEGAS.with("alpha=1.5,beta=1.5").is_ok());
+        let none = Chosen::defaults(&[]).with("alpha=1").unwrap_err();
+        assert_eq!(
+            none.to_string(),
+            "unknown option `alpha`: there are no options"
+        );
     }
 
     proptest! {
         #[test]
         fn the_text_form_round_trips(
-            (alpha, beta) in (0.0..1000.0, 0.0..1000.0f64).prop_map(|(a, b)| if a < b { (a, b) } else { (b, a) }),
-            gamma in proptest::option::of(0.0..=1000.0),
-            decrease in 0.001..0.999,
-            initial_window_packets in proptest::option::of(2u64..=1 << 20),
-            rtt in prop_oneof![Just(RttMeasure::Mean), Just(RttMeasure::Min), Just(RttMeasure::Last)],
+            alpha in 0.0..=1000.0,
+            part in 0.001..0.999,
+            window in proptest::option::of(2u64..=1 << 20),
+            rtt in prop_oneof![Just("mean"), Just("min"), Just("last")],
         ) {
-            let options = Options { alpha, beta, gamma, decrease, initial_window_packets, rtt };
-            let base = Options { initial_window_packets: None, gamma: None, ..Options::VEGAS };
-            prop_assert_eq!(base.with(&options.to_string()), Ok(options));
+            let window = window.map_or(String::new(), |window| format!("window={window}"));
+            let given = chosen(&format!("alpha={alpha},part={part},rtt={rtt},{window}")).unwrap();
+            prop_assert_eq!(chosen(&given.to_string()), Ok(given));
         }
 
         #[test]
         fn no_text_panics(text: String) {
-            let _ = Options::VEGAS.with(&text);
+            let _ = chosen(&text);
         }
     }
 }

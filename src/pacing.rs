@@ -1,4 +1,4 @@
-//! Spike suppression: the spacing of transmissions (000 §3.4).
+//! Spike suppression: the spacing of transmissions (Brakmo et al. 1994 §3.4).
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(crate) struct SpikeSuppression {
     interval: Option<(Instant, usize)>,
 }
 
-/// Datagrams per spacing interval (000 §3.4).
+/// Datagrams per spacing interval (Brakmo et al. 1994 §3.4).
 pub(crate) const DATAGRAMS_PER_INTERVAL: usize = 2;
 
 impl SpikeSuppression {
@@ -52,7 +52,7 @@ impl SpikeSuppression {
         self.interval = end.map(|end| (end, sent_bytes.saturating_add(size_bytes)));
     }
 
-    /// When the next datagram may leave; `None` if it may leave at once.
+    /// The time at which the next datagram may leave; `None` if it may leave at once.
     #[inline]
     pub(crate) fn next_release_time(&self, max_datagram_size_bytes: usize) -> Option<Instant> {
         let (end, sent_bytes) = self.interval?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::controller::{PacketInfo, RttEstimate};
+use crate::controller::{Loss, PacketInfo, RttEstimate};
 
 /// `kPersistentCongestionThreshold` (RFC 9002 §7.6.1).
 const THRESHOLD: u32 = 3;
@@ -10,10 +10,10 @@ const THRESHOLD: u32 = 3;
 /// `kGranularity` (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// Finds out when every packet over a long enough time was lost.
+/// Finds persistent congestion: the loss of every packet over a long enough time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PersistentCongestion {
-    /// When the first RTT sample was taken; only packets sent later count (RFC 9002 §7.6.2).
+    /// The time of the first RTT sample; only packets sent later count (RFC 9002 §7.6.2).
     first_rtt_sample: Option<Instant>,
     /// A run of lost packets without an acknowledged packet between.
     lost: Option<Run>,
@@ -37,8 +37,19 @@ impl PersistentCongestion {
         self.first_rtt_sample.get_or_insert(now);
     }
 
-    /// A packet was declared lost.
-    pub fn on_packet_lost(&mut self, packet: &PacketInfo) {
+    /// Packets were declared lost. Returns true if the stack says that congestion is persistent; if
+    /// the stack does not look for it, [`take`](Self::take) tells.
+    pub fn on_packets_lost(&mut self, loss: &Loss, packets: &[PacketInfo]) -> bool {
+        if let Some(persistent) = loss.persistent_congestion {
+            return persistent;
+        }
+        for packet in packets {
+            self.on_packet_lost(packet);
+        }
+        false
+    }
+
+    fn on_packet_lost(&mut self, packet: &PacketInfo) {
         let sent = packet.time_sent;
         let eligible =
             packet.size_bytes > 0 && self.first_rtt_sample.is_some_and(|first| sent > first);
@@ -79,8 +90,8 @@ impl PersistentCongestion {
         }
     }
 
-    /// Whether congestion is persistent, asked once the packets of an ACK were all told; once it
-    /// is, the count begins anew.
+    /// Returns true if congestion is persistent, and then begins anew. To be asked once all packets
+    /// of an ACK were told.
     #[inline]
     pub fn take(&mut self, rtt: &RttEstimate) -> bool {
         let Some(run) = self.lost else {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// How the RTT samples of a round become the one RTT that the backlog is computed from.
+/// The one RTT of a round that the backlog is computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RttMeasure {
-    /// The mean of the round's samples, as both papers have it (003 §IV.A).
+    /// The mean of the round's samples, as the papers have it (Ho et al. 2006 §IV.A).
     #[default]
     Mean,
     /// The smallest sample, as Linux has it. It hides the queue that the round itself builds.
@@ -16,7 +16,8 @@ pub enum RttMeasure {
 
 /// The round in progress.
 ///
-/// A round lasts from the sending of a distinguished packet to its acknowledgment (000 §3.5.2). It
+/// A round lasts from the sending of a distinguished packet to its acknowledgment (Brakmo et al. 1994
+/// §3.5.2). It
 /// ends when that packet *or a later one* is acknowledged, since packet numbers have gaps and the
 /// distinguished packet may be lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,20 +25,20 @@ pub(crate) struct Round {
     /// The packet whose acknowledgment ends the round, once one was sent.
     mark: Option<u64>,
     samples: u32,
-    /// What the measure needs of the samples: their sum, the smallest or the last.
+    /// The sum of the samples, the smallest or the last, as the measure needs it.
     rtts: Duration,
     sent_packets: u64,
     window_used: bool,
 }
 
-/// What a complete round measured.
+/// The measurements of a complete round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompleteRound {
     /// The round's RTT, if there was a sample.
     pub(crate) rtt: Option<Duration>,
     /// Packets sent; as many are acknowledged in the next round.
     pub(crate) sent_packets: u64,
-    /// Whether the flow filled its window at least once.
+    /// True if the flow filled its window at least once.
     pub(crate) window_used: bool,
 }
 
@@ -48,6 +49,11 @@ impl Round {
         self.mark.get_or_insert(packet_number);
         self.sent_packets += 1;
         self.window_used |= fills_window;
+    }
+
+    /// The flow filled its window.
+    pub(crate) fn on_window_used(&mut self) {
+        self.window_used = true;
     }
 
     #[inline]
@@ -61,7 +67,7 @@ impl Round {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// Whether the acknowledgment of this packet ends the round.
+    /// True if the acknowledgment of this packet ends the round.
     #[inline]
     pub(crate) fn ends_at(&self, packet_number: u64) -> bool {
         self.mark.is_some_and(|mark| packet_number >= mark)
@@ -101,7 +107,7 @@ impl Round {
         Some(complete)
     }
 
-    /// Drops what was measured; the next packet sent begins a new round.
+    /// Drops the measurements; the next packet sent begins a new round.
     pub(crate) fn restart(&mut self) {
         *self = Round::default();
     }
@@ -139,7 +145,7 @@ mod tests {
             assert_eq!(
                 round.on_acked(8, None, measure),
                 complete(Some(rtt), 2, true),
-                "{measure}"
+                "{measure:?}"
             );
         }
     }

@@ -1,6 +1,6 @@
-//! TCP Vegas: congestion is detected by delay, before packets are lost (000 §3).
+//! TCP Vegas: congestion is detected by delay, before packets are lost (Brakmo et al. 1994 §3).
 //!
-//! Of the five techniques of 000, two need no code here, since QUIC has them: every packet has its
+//! Of the paper's five techniques, two need no code here, since QUIC has them: every packet has its
 //! own exact send time (§3.1), and RFC 9002's time and packet thresholds decide at the first ACK
 //! whether an earlier packet is lost (§3.2). The other three are the single decrease per congested
 //! window (§3.3), spike suppression (§3.4) and congestion detection (§3.5).
@@ -9,49 +9,194 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use crate::base_rtt::BaseRtt;
-use crate::controller::{Ack, Controller, PacketInfo, Phase, RoundState, SentPacket, State};
-use crate::options::Options;
+use crate::catalog::Recipe;
+use crate::controller::{
+    Ack, CongestionMarks, Controller, Figure, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS,
+    PacketInfo, PathConfig, Phase, SentPacket,
+};
+use crate::options::{Allowed, Chosen, DefaultValue, OptionSpec, OptionsError};
 use crate::pacing::{DATAGRAMS_PER_INTERVAL, SpikeSuppression};
 use crate::persistent_congestion::PersistentCongestion;
-use crate::round::{CompleteRound, Round};
+use crate::recovery::Recovery;
+use crate::round::{CompleteRound, Round, RttMeasure};
 use crate::window::Window;
 
-/// How the first available window is looked for.
+/// The search for the first available window.
 ///
 /// It is asked once per round until it answers [`Decision::Leave`], and again after persistent
 /// congestion, from its default state.
 pub trait SlowStart: Copy + Debug + Default + Send + Sync + 'static {
-    /// The phase's name while slow start lasts.
-    const PHASE: Phase;
-    /// The options of a controller with this slow start.
-    const DEFAULT_OPTIONS: Options;
+    /// The name of a controller with this slow start.
+    const CONTROLLER: &'static str;
+    /// One line about that controller.
+    const SUMMARY: &'static str;
+    /// The options of that controller ([`options`] makes them).
+    const OPTIONS: &'static [OptionSpec];
+    /// The phase's name in traces while slow start lasts.
+    const PHASE: &'static str;
 
     /// A round in which the window was used has ended.
-    fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision;
+    fn on_round(&mut self, round: &RoundEnd, thresholds: &Thresholds) -> Decision;
 
-    /// Whether congestion avoidance leaves the window alone at its first decision.
+    /// True once if congestion avoidance is to leave the window alone at its first decision.
     fn skips_first_decision(&mut self) -> bool {
         false
     }
 
-    /// `incr` and `status` of 003, where there are such.
+    /// `incr` and `status` of Ho et al. 2006, if the slow start has them.
     fn incr_and_status(&self) -> Option<(u64, u8)> {
         None
     }
 }
 
-/// What slow start decides upon.
+/// The thresholds of the backlog, in datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// α: below this backlog the window grows by one datagram a round (Brakmo et al. 1994 §3.5.2).
+    pub alpha: f64,
+    /// β: above this backlog the window shrinks by one datagram a round (Brakmo et al. 1994 §3.5.2).
+    pub beta: f64,
+    /// γ: above this backlog slow start ends (Brakmo et al. 1994 §3.5.3) or brakes (Ho et al. 2006
+    /// §III.B).
+    pub gamma: f64,
+}
+
+/// The tuning of a Vegas controller with slow start `S`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<S> {
+    thresholds: Thresholds,
+    /// The part of the window that a loss leaves.
+    decrease: f64,
+    /// The initial window; `None` takes the QUIC stack's.
+    initial_window_packets: Option<u64>,
+    rtt: RttMeasure,
+    slow_start: S,
+}
+
+/// The options of a controller of this family with these thresholds by default.
+pub(crate) const fn options(alpha: f64, beta: f64, gamma: DefaultValue) -> [OptionSpec; 6] {
+    const BACKLOG: OptionSpec = OptionSpec {
+        name: "",
+        meaning: "",
+        unit: "datagrams",
+        allowed: Allowed::Number(0.0, 1000.0),
+        default: DefaultValue::Number(0.0),
+    };
+    [
+        OptionSpec {
+            name: "alpha",
+            meaning: "grow below this backlog",
+            default: DefaultValue::Number(alpha),
+            ..BACKLOG
+        },
+        OptionSpec {
+            name: "beta",
+            meaning: "shrink above this backlog; at least alpha",
+            default: DefaultValue::Number(beta),
+            ..BACKLOG
+        },
+        OptionSpec {
+            name: "gamma",
+            meaning: "leave slow start, or brake in stable growth, above this backlog",
+            default: gamma,
+            ..BACKLOG
+        },
+        OptionSpec {
+            name: "decrease",
+            meaning: "the part of the window that a loss leaves",
+            unit: "",
+            allowed: Allowed::NumberBetween(0.0, 1.0),
+            // Boyden et al. 2007 §II.
+            default: DefaultValue::Number(0.75),
+        },
+        OptionSpec {
+            name: "initial_window",
+            meaning: "the window at the start",
+            unit: "datagrams",
+            allowed: Allowed::Whole(MINIMUM_WINDOW_PACKETS, MAXIMUM_WINDOW_PACKETS),
+            default: DefaultValue::Elsewhere("the QUIC stack's"),
+        },
+        OptionSpec {
+            name: "rtt",
+            meaning: "the sample that a round's RTT is",
+            unit: "",
+            allowed: Allowed::Word(&["mean", "min", "last"]),
+            default: DefaultValue::Word("mean"),
+        },
+    ]
+}
+
+impl<S: SlowStart> Recipe for Options<S> {
+    const NAME: &'static str = S::CONTROLLER;
+    const SUMMARY: &'static str = S::SUMMARY;
+    const OPTIONS: &'static [OptionSpec] = S::OPTIONS;
+
+    fn new(chosen: &Chosen) -> Result<Self, OptionsError> {
+        let [alpha, beta] = ["alpha", "beta"].map(|name| chosen.number(name));
+        if alpha > beta {
+            return Err(OptionsError::Above {
+                name: "alpha",
+                value: alpha,
+                bound: "beta",
+                most: beta,
+            });
+        }
+        Ok(Options {
+            thresholds: Thresholds {
+                alpha,
+                beta,
+                // Both are 1 in Ho et al. 2006.
+                gamma: chosen.number_if_any("gamma").unwrap_or(alpha),
+            },
+            decrease: chosen.number("decrease"),
+            initial_window_packets: chosen.whole("initial_window"),
+            rtt: match chosen.word("rtt") {
+                "min" => RttMeasure::Min,
+                "last" => RttMeasure::Last,
+                _ => RttMeasure::Mean,
+            },
+            slow_start: S::default(),
+        })
+    }
+
+    fn build(&self, path: &PathConfig) -> Box<dyn Controller> {
+        Box::new(Vegas::new(*self, path))
+    }
+}
+
+impl<S: SlowStart> Options<S> {
+    /// The defaults with the options that `text` names changed, as in `alpha=1,beta=3`.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] names the option and the values that it takes.
+    pub fn parse(text: &str) -> Result<Self, OptionsError> {
+        Self::new(&Chosen::defaults(S::OPTIONS).with(text)?)
+    }
+
+    /// The thresholds of the backlog.
+    pub fn thresholds(&self) -> Thresholds {
+        self.thresholds
+    }
+
+    /// The part of the window that a loss leaves.
+    pub fn decrease(&self) -> f64 {
+        self.decrease
+    }
+}
+
+/// The result of a round, as slow start sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundEnd {
     /// ∆, the backlog in whole datagrams.
     pub backlog_packets: f64,
     /// The window.
     pub window_packets: u64,
-    /// What the window gained in this round.
+    /// The growth of the window in this round.
     pub gained_packets: u64,
 }
 
-/// What slow start decides.
+/// The decision of slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Grow by so many datagrams over the next round and go on.
@@ -65,27 +210,36 @@ pub enum Decision {
     },
 }
 
-/// Vegas' own slow start: doubling every other round (000 §3.5.3).
+/// Vegas' own slow start: doubling every other round (Brakmo et al. 1994 §3.5.3).
 ///
 /// In between, the window stays as it is so that expected and actual rate can be compared; when
-/// they differ by more than γ, one eighth of the window is given back (003 §II). From a window of
-/// two: 2, 2, 4, 4, 8, 8 … (003 Table 2).
+/// they differ by more than γ, one eighth of the window is given back (Ho et al. 2006 §II). From a
+/// window of two: 2, 2, 4, 4, 8, 8 … (Ho et al. 2006 Table 2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Doubling {
-    /// Whether the window was the same in this round as in the one that its RTTs were measured in.
+    /// True if the window was the same in this round as in the one that its RTTs were measured in.
     comparable: bool,
 }
 
 impl SlowStart for Doubling {
-    const PHASE: Phase = Phase::SlowStart;
-    const DEFAULT_OPTIONS: Options = Options::VEGAS;
+    const CONTROLLER: &'static str = "vegas";
+    const SUMMARY: &'static str =
+        "TCP Vegas: a few datagrams queued, judged by delay (Brakmo et al. 1994)";
+    /// Two to four datagrams queued (Brakmo et al. 1994 §3.5.2).
+    ///
+    /// NOTE: Ho et al. 2006 §V has γ = 1 and, to compare, γ = 3. A window that doubles over one round
+    /// trip queues a part of itself at the bottleneck, however much room the path has: QUIC's ten
+    /// datagrams (RFC 9002 §7.2), doubled, show a backlog of 3 on a path that holds 28. γ = 2 would
+    /// end slow start there, at 18 (docs/algorithms.md).
+    const OPTIONS: &'static [OptionSpec] = &options(2.0, 4.0, DefaultValue::Number(3.0));
+    const PHASE: &'static str = Phase::SlowStart.as_str();
 
-    fn on_round(&mut self, round: &RoundEnd, options: &Options) -> Decision {
+    fn on_round(&mut self, round: &RoundEnd, thresholds: &Thresholds) -> Decision {
         if !self.comparable {
             self.comparable = true;
             return Decision::Grow(0);
         }
-        if round.backlog_packets > options.gamma() {
+        if round.backlog_packets > thresholds.gamma {
             return Decision::Leave {
                 shrink: round.window_packets / 8,
                 grow: 0,
@@ -96,21 +250,10 @@ impl SlowStart for Doubling {
     }
 }
 
-/// What a controller has to know of its path at the start.
-#[derive(Clone, Copy, Debug)]
-pub struct PathConfig {
-    /// The path's maximum datagram size.
-    pub max_datagram_size_bytes: usize,
-    /// The QUIC stack's initial window, unless the options have one.
-    pub initial_window_packets: u64,
-    /// Whether the application waits for release times; without, spike suppression is off.
-    pub pacing: bool,
-}
-
 /// The Vegas congestion controller of one path, with slow start `S`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Vegas<S> {
-    options: Options,
+    options: Options<S>,
     max_datagram_size_bytes: usize,
     window: Window,
     ssthresh_packets: Option<u64>,
@@ -121,28 +264,14 @@ pub struct Vegas<S> {
     base_rtt: BaseRtt,
     round: Round,
     last_round: Option<RoundState>,
-    largest_sent: Option<u64>,
-    decrease: Option<Decrease>,
+    recovery: Recovery<Before>,
     persistent_congestion: PersistentCongestion,
     pacing: bool,
     smoothed_rtt: Option<Duration>,
     spike_suppression: SpikeSuppression,
 }
 
-/// The last decrease for a loss.
-#[derive(Clone, Copy, Debug)]
-struct Decrease {
-    /// Packets up to this one were sent before the decrease.
-    mark: u64,
-    /// The mark of the decrease before this one.
-    previous_mark: Option<u64>,
-    /// Whether a packet sent after the decrease is yet to be acknowledged.
-    in_recovery: bool,
-    /// What to return to should every loss prove spurious, and how many losses there are.
-    undo: Option<(Before, u64)>,
-}
-
-/// The state that a decrease changes.
+/// The state that a decrease for a loss changes.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     window_packets: u64,
@@ -150,11 +279,36 @@ struct Before {
     in_slow_start: bool,
 }
 
-impl Decrease {
-    /// Whether a loss of this packet belongs to this decrease.
-    fn covers(&self, packet_number: u64) -> bool {
-        packet_number <= self.mark && self.previous_mark.is_none_or(|mark| packet_number > mark)
-    }
+/// The state of a Vegas controller at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// The part of its work that the controller is in.
+    pub phase: Phase,
+    /// The congestion window, in datagrams.
+    pub window_packets: u64,
+    /// The slow start threshold, in bytes, once slow start was left.
+    pub ssthresh_bytes: Option<usize>,
+    /// BaseRTT, the smallest RTT seen on the path.
+    pub base_rtt: Option<Duration>,
+    /// The measurements of the last complete round.
+    pub last_round: Option<RoundState>,
+    /// `incr`, the increment of stable growth, in datagrams (Ho et al. 2006 §III.B).
+    pub incr_packets: Option<u64>,
+    /// `status`, the outcome of the previous round's comparison (Ho et al. 2006 Table 1).
+    pub status: Option<u8>,
+}
+
+/// The measurements of a round (Brakmo et al. 1994 §3.5.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundState {
+    /// The round's RTT.
+    pub rtt: Duration,
+    /// Expected rate, window / BaseRTT, in bits per second.
+    pub expected_bps: f64,
+    /// Actual rate, window / RTT, in bits per second.
+    pub actual_bps: f64,
+    /// Datagrams that the window keeps queued in the network, before rounding.
+    pub backlog_packets: f64,
 }
 
 impl<S: SlowStart> Vegas<S> {
@@ -163,7 +317,7 @@ impl<S: SlowStart> Vegas<S> {
     /// # Panics
     ///
     /// If the maximum datagram size is zero.
-    pub fn new(options: Options, path: &PathConfig) -> Self {
+    pub fn new(options: Options<S>, path: &PathConfig) -> Self {
         assert!(
             path.max_datagram_size_bytes > 0,
             "the maximum datagram size is zero"
@@ -177,14 +331,13 @@ impl<S: SlowStart> Vegas<S> {
                     .unwrap_or(path.initial_window_packets),
             ),
             ssthresh_packets: None,
-            slow_start: S::default(),
+            slow_start: options.slow_start,
             in_slow_start: true,
             window_is_initial: true,
             base_rtt: BaseRtt::default(),
             round: Round::default(),
             last_round: None,
-            largest_sent: None,
-            decrease: None,
+            recovery: Recovery::default(),
             persistent_congestion: PersistentCongestion::default(),
             pacing: path.pacing,
             smoothed_rtt: None,
@@ -192,8 +345,18 @@ impl<S: SlowStart> Vegas<S> {
         }
     }
 
-    fn in_recovery(&self) -> bool {
-        self.decrease.is_some_and(|decrease| decrease.in_recovery)
+    /// The state for a test or an operator to look at.
+    pub fn state(&self) -> State {
+        let incr_and_status = self.slow_start.incr_and_status();
+        State {
+            phase: self.phase(),
+            window_packets: self.window.packets(),
+            ssthresh_bytes: self.ssthresh_bytes(),
+            base_rtt: self.base_rtt.get(),
+            last_round: self.last_round,
+            incr_packets: incr_and_status.map(|(incr, _)| incr),
+            status: incr_and_status.map(|(_, status)| status),
+        }
     }
 
     fn to_bytes(&self, packets: u64) -> usize {
@@ -202,7 +365,7 @@ impl<S: SlowStart> Vegas<S> {
             .saturating_mul(self.max_datagram_size_bytes)
     }
 
-    /// Whether a packet is as large as the path allows, but for a tenth that an ACK frame or a frame
+    /// True if a packet is as large as the path allows, but for a tenth that an ACK frame or a frame
     /// that does not fit may cost.
     fn is_full(&self, size_bytes: usize) -> bool {
         size_bytes.saturating_mul(10) >= self.max_datagram_size_bytes.saturating_mul(9)
@@ -210,16 +373,16 @@ impl<S: SlowStart> Vegas<S> {
 
     /// The RTT that datagrams are spaced over, while spike suppression is on.
     ///
-    /// It is off in slow start: doubling needs two datagrams per ACK (000 §3.4), and stable growth
-    /// is smooth without it, since its increment is small beside the window (003 §III.B); spacing
-    /// would hide the short queue that each increment builds, by which the available window is seen
+    /// It is off in slow start: doubling needs two datagrams per ACK (Brakmo et al. 1994 §3.4), and
+    /// stable growth is smooth without it, since its increment is small beside the window (Ho et al.
+    /// 2006 §III.B); spacing would hide the short queue that each increment builds, by which the available window is seen
     /// to come near.
     fn spacing_rtt(&self) -> Option<Duration> {
         self.smoothed_rtt
             .filter(|_| self.pacing && !self.in_slow_start)
     }
 
-    /// Measures and decides, once per round (000 §3.5.2).
+    /// Measures and decides, once per round (Brakmo et al. 1994 §3.5.2).
     fn on_round(&mut self, round: &CompleteRound) {
         let Some(rtt) = round.rtt.filter(|_| round.window_used) else {
             // Rates of a round that left the window unused say nothing about the window.
@@ -230,8 +393,9 @@ impl<S: SlowStart> Vegas<S> {
         self.window.complete();
         let measured = self.measure(rtt);
         self.last_round = Some(measured);
-        // NOTE: 000 and 003 leave open whether ∆ is a whole number. In whole packets, rounded to
-        // nearest, 003's simulations come out; with fractions the same needs γ = 1.5, β = 2.5.
+        // NOTE: Brakmo et al. 1994 and Ho et al. 2006 leave open whether ∆ is a whole number. In whole
+        // packets, rounded to nearest, the simulations of Ho et al. come out; with fractions the
+        // same needs γ = 1.5, β = 2.5.
         let backlog_packets = measured.backlog_packets.round();
 
         if self.in_slow_start
@@ -247,7 +411,7 @@ impl<S: SlowStart> Vegas<S> {
                 window_packets: self.window.packets(),
                 gained_packets: self.window.gained(),
             };
-            match self.slow_start.on_round(&round, &self.options) {
+            match self.slow_start.on_round(&round, &self.options.thresholds) {
                 Decision::Grow(packets) => self.window.grow(packets, sent_packets),
                 Decision::Leave { shrink, grow } => {
                     self.window.shrink(shrink);
@@ -258,16 +422,16 @@ impl<S: SlowStart> Vegas<S> {
             }
         } else if self.slow_start.skips_first_decision() {
             self.window.hold();
-        } else if backlog_packets < self.options.alpha {
+        } else if backlog_packets < self.options.thresholds.alpha {
             self.window.grow(1, sent_packets);
-        } else if backlog_packets > self.options.beta {
+        } else if backlog_packets > self.options.thresholds.beta {
             self.window.shrink(1);
         } else {
             self.window.hold();
         }
     }
 
-    /// Expected and actual rate and the backlog `W · (D − d) / D` (003 equation 1).
+    /// Expected and actual rate and the backlog `W · (D − d) / D` (Ho et al. 2006 equation 1).
     fn measure(&self, rtt: Duration) -> RoundState {
         let base_rtt = self.base_rtt.get().unwrap_or(rtt);
         let window_packets = self.window.packets() as f64;
@@ -292,39 +456,32 @@ impl<S: SlowStart> Vegas<S> {
         }
     }
 
-    /// One decrease for all losses of a window (000 §3.3).
-    fn on_congestion(&mut self, largest_lost: u64) {
-        let previous_mark = self.decrease.map(|decrease| decrease.mark);
+    /// One decrease for all losses of a window (Brakmo et al. 1994 §3.3). It can be undone if losses
+    /// alone are its reason.
+    fn on_congestion(&mut self, packet_number: u64, can_be_undone: bool) {
         let before = Before {
             window_packets: self.window.packets(),
             ssthresh_packets: self.ssthresh_packets,
             in_slow_start: self.in_slow_start,
         };
-        self.decrease = Some(Decrease {
-            mark: self.largest_sent.unwrap_or(largest_lost),
-            previous_mark,
-            in_recovery: true,
-            undo: Some((before, 0)),
-        });
-        // NOTE: ns-2's Vegas, which 003 used, goes on doubling after a loss in slow start; 003
-        // §V.B shows the second burst of losses that this brings. QUIC leaves slow start (RFC 9002
-        // §7.3.1).
+        self.recovery
+            .begin(packet_number, can_be_undone.then_some(before));
+        // NOTE: ns-2's Vegas, which Ho et al. 2006 used, goes on doubling after a loss in slow start;
+        // their §V.B shows the second burst of losses that this brings. QUIC leaves slow start (RFC
+        // 9002 §7.3.1).
         self.in_slow_start = false;
         self.window = Window::new((before.window_packets as f64 * self.options.decrease) as u64);
         self.ssthresh_packets = Some(self.window.packets());
         self.round.restart();
     }
 
-    /// As after TCP's retransmission timeout (003 §III.C; RFC 9002 §7.6.2).
+    /// As after TCP's retransmission timeout (Ho et al. 2006 §III.C; RFC 9002 §7.6.2).
     fn on_persistent_congestion(&mut self) {
         self.window = Window::new(0);
-        self.slow_start = S::default();
+        self.slow_start = self.options.slow_start;
         self.in_slow_start = true;
         self.round.restart();
-        if let Some(decrease) = &mut self.decrease {
-            decrease.in_recovery = false;
-            decrease.undo = None;
-        }
+        self.recovery.end();
     }
 }
 
@@ -335,7 +492,7 @@ impl<S: SlowStart> Controller for Vegas<S> {
             self.round.restart();
             self.window.hold();
         }
-        self.largest_sent = self.largest_sent.max(Some(packet.packet_number));
+        self.recovery.on_packet_sent(packet.packet_number);
         let room_needed = packet
             .bytes_in_flight
             .saturating_add(packet.size_bytes)
@@ -349,11 +506,13 @@ impl<S: SlowStart> Controller for Vegas<S> {
         }
     }
 
-    fn on_packets_acked(&mut self, ack: &Ack, packets: impl Iterator<Item = PacketInfo>) {
-        let mut largest = None;
+    fn on_packets_acked(&mut self, ack: &Ack, packets: &[PacketInfo]) {
+        let Some(largest) = packets.last() else {
+            return;
+        };
         let (mut acked, mut acked_of_next_round) = (0, 0);
         for packet in packets {
-            self.persistent_congestion.on_packet_acked(&packet);
+            self.persistent_congestion.on_packet_acked(packet);
             if packet.size_bytes > 0 {
                 if self.round.ends_at(packet.packet_number) {
                     acked_of_next_round += 1;
@@ -361,15 +520,13 @@ impl<S: SlowStart> Controller for Vegas<S> {
                     acked += 1;
                 }
             }
-            largest = Some(packet);
         }
-        let Some(largest) = largest else { return };
         self.smoothed_rtt = Some(ack.rtt.smoothed);
         // Packets that elicit no acknowledgment wait for the next one that does: no RTT.
         let sample = (ack.measures_rtt && largest.size_bytes > 0).then(|| {
             self.persistent_congestion.on_rtt_sample(ack.now);
             let measured = ack.now.saturating_duration_since(largest.time_sent);
-            let ack_delay = ack.ack_delay.min(ack.rtt.max_ack_delay);
+            let ack_delay = ack.ack_delay.unwrap_or_default().min(ack.rtt.max_ack_delay);
             self.base_rtt
                 .on_sample(measured, ack_delay, self.is_full(largest.size_bytes))
         });
@@ -378,10 +535,8 @@ impl<S: SlowStart> Controller for Vegas<S> {
             return;
         }
 
-        let in_recovery = self.in_recovery();
-        if let Some(decrease) = &mut self.decrease {
-            decrease.in_recovery &= largest.packet_number <= decrease.mark;
-        }
+        let in_recovery = self.recovery.is_under_way();
+        self.recovery.on_acked(largest.packet_number);
         self.window.on_acked(acked);
         if let Some(round) = self
             .round
@@ -396,51 +551,39 @@ impl<S: SlowStart> Controller for Vegas<S> {
         self.window.on_acked(acked_of_next_round);
     }
 
-    fn on_packets_lost(&mut self, packets: impl Iterator<Item = PacketInfo>) {
+    fn on_packets_lost(&mut self, loss: &Loss, packets: &[PacketInfo]) {
         for packet in packets {
-            self.persistent_congestion.on_packet_lost(&packet);
-            if self
-                .decrease
-                .is_none_or(|decrease| packet.packet_number > decrease.mark)
-            {
-                self.on_congestion(packet.packet_number);
+            if self.recovery.is_after(packet.packet_number) {
+                self.on_congestion(packet.packet_number, true);
             }
-            if let Some(decrease) = &mut self.decrease
-                && decrease.covers(packet.packet_number)
-                && let Some((_, losses)) = &mut decrease.undo
-            {
-                *losses += 1;
-            }
+            self.recovery.on_packet_lost(packet.packet_number);
+        }
+        if self.persistent_congestion.on_packets_lost(loss, packets) {
+            self.on_persistent_congestion();
         }
     }
 
-    fn on_spurious_loss(&mut self, packets: impl Iterator<Item = PacketInfo>) {
-        let Some(mut decrease) = self.decrease else {
+    fn on_spurious_loss(&mut self, _now: Instant, packets: &[PacketInfo]) {
+        let Some(before) = self.recovery.on_spurious_loss(packets) else {
             return;
         };
-        let Some((before, mut losses)) = decrease.undo else {
-            return;
-        };
-        for packet in packets {
-            if decrease.covers(packet.packet_number) {
-                losses = losses.saturating_sub(1);
-            }
+        self.window = Window::new(before.window_packets.max(self.window.packets()));
+        self.ssthresh_packets = before.ssthresh_packets;
+        self.in_slow_start = before.in_slow_start;
+        self.round.restart();
+    }
+
+    /// RFC 9002 §7.1 and §B.7: a mark is answered as a loss.
+    fn on_congestion_marks(&mut self, marks: &CongestionMarks) {
+        if self.recovery.is_after(marks.largest_acked) {
+            self.on_congestion(marks.largest_acked, false);
+        } else {
+            self.recovery.make_final();
         }
-        decrease.undo = Some((before, losses));
-        self.decrease = Some(decrease);
-        if losses == 0 {
-            self.window = Window::new(before.window_packets.max(self.window.packets()));
-            self.ssthresh_packets = before.ssthresh_packets;
-            self.in_slow_start = before.in_slow_start;
-            self.round.restart();
-            // Should a packet sent before the decrease be lost after all, it counts again.
-            self.decrease = decrease.previous_mark.map(|mark| Decrease {
-                mark,
-                previous_mark: None,
-                in_recovery: false,
-                undo: None,
-            });
-        }
+    }
+
+    fn on_cwnd_limited(&mut self, _now: Instant) {
+        self.round.on_window_used();
     }
 
     fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
@@ -456,11 +599,7 @@ impl<S: SlowStart> Controller for Vegas<S> {
             };
             self.window = Window::new(convert(self.window.packets()));
             self.ssthresh_packets = self.ssthresh_packets.map(convert);
-            if let Some(Decrease {
-                undo: Some((before, _)),
-                ..
-            }) = &mut self.decrease
-            {
+            if let Some(before) = self.recovery.saved_mut() {
                 before.window_packets = convert(before.window_packets);
                 before.ssthresh_packets = before.ssthresh_packets.map(convert);
             }
@@ -479,12 +618,19 @@ impl<S: SlowStart> Controller for Vegas<S> {
     }
 
     fn phase(&self) -> Phase {
-        if self.in_recovery() {
+        if self.recovery.is_under_way() {
             Phase::Recovery
         } else if self.in_slow_start {
-            S::PHASE
+            Phase::SlowStart
         } else {
             Phase::CongestionAvoidance
+        }
+    }
+
+    fn phase_name(&self) -> &'static str {
+        match self.phase() {
+            Phase::SlowStart => S::PHASE,
+            phase => phase.as_str(),
         }
     }
 
@@ -492,25 +638,35 @@ impl<S: SlowStart> Controller for Vegas<S> {
         self.ssthresh_packets.map(|packets| self.to_bytes(packets))
     }
 
+    fn pacing_rate_bps(&self) -> Option<f64> {
+        self.spacing_rtt()
+            .and_then(|rtt| SpikeSuppression::max_rate_bps(rtt, self.window_bytes()))
+    }
+
     fn burst_bytes(&self) -> Option<usize> {
         let rtt = self.spacing_rtt()?;
         (!rtt.is_zero()).then_some(DATAGRAMS_PER_INTERVAL * self.max_datagram_size_bytes)
     }
 
-    fn state(&self) -> State {
-        let incr_and_status = self.slow_start.incr_and_status();
-        State {
-            phase: self.phase(),
-            window_packets: self.window.packets(),
-            ssthresh_bytes: self.ssthresh_bytes(),
-            thresholds_packets: (self.options.alpha, self.options.beta),
-            base_rtt: self.base_rtt.get(),
-            last_round: self.last_round,
-            incr_packets: incr_and_status.map(|(incr, _)| incr),
-            status: incr_and_status.map(|(_, status)| status),
-            pacing_rate_bps: self
-                .spacing_rtt()
-                .and_then(|rtt| SpikeSuppression::max_rate_bps(rtt, self.window_bytes())),
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let Thresholds { alpha, beta, .. } = self.options.thresholds;
+        sink(Figure::packets("vegas_alpha_packets", alpha));
+        sink(Figure::packets("vegas_beta_packets", beta));
+        if let Some(base_rtt) = self.base_rtt.get() {
+            sink(Figure::ms("vegas_base_rtt_ms", base_rtt));
+        }
+        if let Some(round) = self.last_round {
+            sink(Figure::ms("vegas_round_rtt_ms", round.rtt));
+            sink(Figure::bps("vegas_expected_bps", round.expected_bps));
+            sink(Figure::bps("vegas_actual_bps", round.actual_bps));
+            sink(Figure::packets(
+                "vegas_backlog_packets",
+                round.backlog_packets,
+            ));
+        }
+        if let Some((incr, status)) = self.slow_start.incr_and_status() {
+            sink(Figure::packets("vegas_incr_packets", incr as f64));
+            sink(Figure::one("vegas_status", f64::from(status)));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::controller::{MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS};
 /// A window that grows by a decided amount while a round's worth of ACKs comes in.
 ///
 /// Vegas decides once per round; the increase is then spread over the ACKs of the next round
-/// (`incr / cwnd` per ACK, 003 §IV.B) so that no burst leaves at once. With `base` datagrams at the
+/// (`incr / cwnd` per ACK, Ho et al. 2006 §IV.B) so that no burst leaves at once. With `base` datagrams at the
 /// decision and an increase of `by` over `over` ACKs, the window after `acked` of them is
 /// `base + by · min(acked, over) / over`: exact, and never more than was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Window {
     by: u64,
     over: u64,
     acked: u64,
-    /// What `by`, `over` and `acked` come to: asked far more often than changed.
+    /// The gain that follows from `by`, `over` and `acked`: asked for far more often than changed.
     gained: u64,
 }
 
@@ -36,7 +36,7 @@ impl Window {
         self.base + self.gained
     }
 
-    /// What the current increase has added so far, in datagrams.
+    /// The datagrams that the current increase has added so far.
     #[inline]
     pub(crate) fn gained(&self) -> u64 {
         self.gained
@@ -45,7 +45,7 @@ impl Window {
     /// Starts to grow by `by` datagrams, at most doubling, over the next `over` datagrams that are
     /// acknowledged.
     ///
-    /// NOTE: 003 divides by `cwnd`. As many datagrams are acknowledged in a round as were sent in
+    /// NOTE: Ho et al. 2006 divides by `cwnd`. As many datagrams are acknowledged in a round as were sent in
     /// the one before, which spacing can make one less than `cwnd`: then the last datagram of the
     /// increase would wait for the next round, go ahead of its whole train and delay all of it.
     pub(crate) fn grow(&mut self, by: u64, over: u64) {
@@ -66,9 +66,9 @@ impl Window {
         }
     }
 
-    /// The round is over: grants what is left of its increase.
+    /// The round is over: grants the rest of its increase.
     ///
-    /// A round can have fewer ACKs than were expected; what was decided must not be lost to that.
+    /// A round can have fewer ACKs than were expected; the decision must not be lost to that.
     pub(crate) fn complete(&mut self) {
         self.acked = self.over;
         self.gained = self.by;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_fifth_round_of_table_3_gains_at_the_third_and_fifth_ack() {
-        // 003 §IV.B: 5/12 of a datagram per ACK, an extra one at the third ACK and at the fifth.
+        // Ho et al. 2006 §IV.B: 5/12 of a datagram per ACK, an extra one at the third ACK and at the fifth.
         let mut window = Window::new(12);
         window.grow(5, 12);
         let sizes: Vec<u64> = (0..13)

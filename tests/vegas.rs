@@ -1,11 +1,12 @@
-//! Vegas clause by clause (000 §3) and on the events that a QUIC path brings.
+//! Vegas clause by clause (Brakmo et al. 1994 §3) and on the events that a QUIC path brings.
 
 use std::time::{Duration, Instant};
 
-use gallop::Options;
-use gallop::controller::{Ack, Controller, PacketInfo, Phase, RttEstimate, SentPacket};
+use gallop::controller::{
+    Ack, CongestionMarks, Controller, Loss, PacketInfo, PathConfig, Phase, RttEstimate, SentPacket,
+};
 use gallop::gallop::StableGrowth;
-use gallop::vegas::{Doubling, PathConfig, SlowStart, Vegas};
+use gallop::vegas::{Doubling, Options, SlowStart, Vegas};
 
 const MDS: usize = 1200;
 const BASE_RTT: Duration = Duration::from_millis(100);
@@ -16,7 +17,7 @@ struct Script<S> {
     now: Instant,
     next: u64,
     in_flight: Vec<PacketInfo>,
-    ack_delay: Duration,
+    ack_delay: Option<Duration>,
     measures_rtt: bool,
     max_ack_delay: Duration,
 }
@@ -28,13 +29,13 @@ impl<S: SlowStart> Script<S> {
             initial_window_packets,
             pacing: true,
         };
-        let options = S::DEFAULT_OPTIONS.with(options).expect("valid options");
+        let options = Options::parse(options).expect("valid options");
         Script {
             vegas: Vegas::new(options, &config),
             now: Instant::now(),
             next: 0,
             in_flight: Vec::new(),
-            ack_delay: Duration::ZERO,
+            ack_delay: None,
             measures_rtt: true,
             max_ack_delay: Duration::from_millis(25),
         }
@@ -89,15 +90,24 @@ impl<S: SlowStart> Script<S> {
                 variation: Duration::ZERO,
                 max_ack_delay: self.max_ack_delay,
             },
+            bytes_in_flight: 0,
         };
-        self.vegas.on_packets_acked(&ack, packets.into_iter());
+        self.vegas.on_packets_acked(&ack, &packets);
         self
     }
 
     fn lose(&mut self, numbers: &[u64]) -> Vec<PacketInfo> {
         let packets = self.take(numbers);
-        self.vegas.on_packets_lost(packets.iter().copied());
+        let loss = Loss {
+            now: self.now,
+            persistent_congestion: None,
+        };
+        self.vegas.on_packets_lost(&loss, &packets);
         packets
+    }
+
+    fn spurious(&mut self, packets: &[PacketInfo]) {
+        self.vegas.on_spurious_loss(self.now, packets);
     }
 
     /// One round: the window is filled, and after `rtt` every packet is acknowledged by itself.
@@ -126,7 +136,7 @@ impl<S: SlowStart> Script<S> {
     /// Rounds until stable growth is over, which none of these tests needs many for.
     fn leave_stable_growth(&mut self, rtt: Duration) {
         for _ in 0..100 {
-            if self.phase() != Phase::StableGrowth {
+            if self.phase() != Phase::SlowStart {
                 return;
             }
             self.round(rtt);
@@ -161,7 +171,7 @@ fn rtt_for(window: u64, backlog: f64) -> Duration {
     BASE_RTT.mul_f64(window as f64 / (window as f64 - backlog))
 }
 
-// 000 §3.1: accurate RTTs.
+// Brakmo et al. 1994 §3.1: accurate RTTs.
 
 #[test]
 fn every_packet_is_timed_by_itself() {
@@ -226,7 +236,7 @@ fn base_rtt_is_of_full_datagrams_but_for_a_tenth() {
 fn the_peers_delay_is_taken_off_up_to_its_maximum() {
     for (delay_ms, counted_ms) in [(0, 130), (20, 110), (25, 105), (60, 105)] {
         let mut script = Script::<Doubling>::avoiding("", 20);
-        script.ack_delay = Duration::from_millis(delay_ms);
+        script.ack_delay = Some(Duration::from_millis(delay_ms));
         script.rounds(2, Duration::from_millis(130));
         let rtt = script
             .vegas
@@ -242,7 +252,7 @@ fn the_peers_delay_is_taken_off_up_to_its_maximum() {
     }
 }
 
-// 000 §3.3: one decrease per congested window.
+// Brakmo et al. 1994 §3.3: one decrease per congested window.
 
 #[test]
 fn a_loss_leaves_three_quarters_of_the_window() {
@@ -306,9 +316,9 @@ fn a_spurious_loss_restores_the_state() {
     let first = script.in_flight[0].packet_number;
     let lost = script.lose(&[first, first + 1]);
     assert_eq!(script.phase(), Phase::Recovery);
-    script.vegas.on_spurious_loss(lost[..1].iter().copied());
+    script.spurious(&lost[..1]);
     assert_eq!(script.phase(), Phase::Recovery, "one loss is still real");
-    script.vegas.on_spurious_loss(lost[1..].iter().copied());
+    script.spurious(&lost[1..]);
     assert_eq!(script.vegas.state(), before);
 }
 
@@ -317,7 +327,7 @@ fn after_an_undo_a_real_loss_of_the_same_window_counts() {
     let mut script = Script::<Doubling>::new("", 20);
     script.fill().wait(BASE_RTT);
     let lost = script.lose(&[0]);
-    script.vegas.on_spurious_loss(lost.into_iter());
+    script.spurious(&lost);
     assert_eq!(script.window(), 20);
     script.lose(&[1]);
     assert_eq!(script.window(), 15);
@@ -331,7 +341,7 @@ fn an_undo_after_the_datagram_size_changed_restores_the_bytes() {
     let first = script.in_flight[0].packet_number;
     let lost = script.lose(&[first]);
     script.vegas.on_mtu_update(4 * MDS);
-    script.vegas.on_spurious_loss(lost.into_iter());
+    script.spurious(&lost);
     let after = script.vegas.window_bytes();
     assert!(
         after <= before && after + 4 * MDS > before,
@@ -354,7 +364,7 @@ fn an_old_spurious_loss_does_not_undo_a_later_decrease() {
         time_sent: script.now,
         size_bytes: MDS,
     };
-    script.vegas.on_spurious_loss([old].into_iter());
+    script.spurious(&[old]);
     assert_eq!(script.window(), decreased);
 }
 
@@ -367,11 +377,11 @@ fn a_spurious_loss_of_the_last_packet_before_a_decrease_is_not_the_next_ones() {
     script.wait(BASE_RTT).lose(&[number]);
     let decreased = script.window();
     assert!(decreased < 15);
-    script.vegas.on_spurious_loss(old.into_iter());
+    script.spurious(&old);
     assert_eq!(script.window(), decreased);
 }
 
-// 000 §3.4: spike suppression.
+// Brakmo et al. 1994 §3.4: spike suppression.
 
 #[test]
 fn two_datagrams_per_interval_in_congestion_avoidance() {
@@ -392,7 +402,7 @@ fn two_datagrams_per_interval_in_congestion_avoidance() {
     }
     let expected = [0, 0, 1, 1, 2, 2].map(|intervals| spacing * intervals);
     assert_eq!(times, expected);
-    assert!(script.vegas.state().pacing_rate_bps.is_some());
+    assert!(script.vegas.pacing_rate_bps().is_some());
 }
 
 #[test]
@@ -407,7 +417,7 @@ fn no_spike_suppression_in_slow_start_or_without_pacing() {
         pacing: false,
     };
     let mut script = Script::<Doubling>::avoiding("", 20);
-    script.vegas = Vegas::new(Options::VEGAS, &config);
+    script.vegas = Vegas::new(Options::parse("").expect("defaults"), &config);
     script.in_flight.clear();
     script.fill().wait(BASE_RTT);
     let first = script.in_flight[0].packet_number;
@@ -417,7 +427,7 @@ fn no_spike_suppression_in_slow_start_or_without_pacing() {
     assert_eq!(script.vegas.next_release_time(), None);
 }
 
-// 000 §3.5: congestion detection and avoidance.
+// Brakmo et al. 1994 §3.5: congestion detection and avoidance.
 
 #[test]
 fn packets_that_elicit_no_ack_do_not_grow_the_window() {
@@ -533,7 +543,7 @@ fn slow_start_ends_above_gamma_and_gives_an_eighth_back() {
     }
 }
 
-// 003 §III: the first decision after stable growth, and the retransmission timeout.
+// Ho et al. 2006 §III: the first decision after stable growth, and the retransmission timeout.
 
 #[test]
 fn the_first_decision_after_a_cut_is_left_out() {
@@ -570,10 +580,7 @@ fn persistent_congestion_starts_anew() {
     );
     script.ack(&[probe]);
     let state = script.vegas.state();
-    assert_eq!(
-        (state.window_packets, state.phase),
-        (2, Phase::StableGrowth)
-    );
+    assert_eq!((state.window_packets, state.phase), (2, Phase::SlowStart));
     assert_eq!((state.incr_packets, state.status), (Some(0), Some(0)));
     assert_eq!(state.base_rtt, grown.base_rtt);
     // Slow start goes as far as the threshold that the losses set.
@@ -584,7 +591,7 @@ fn persistent_congestion_starts_anew() {
     assert!(script.vegas.window_bytes() >= ssthresh);
 }
 
-// What applications do.
+// Applications.
 
 #[test]
 fn rounds_that_leave_the_window_unused_change_nothing() {
@@ -648,7 +655,7 @@ fn the_round_before_an_idle_period_is_dropped() {
     );
 }
 
-// What networks do.
+// Networks.
 
 #[test]
 fn one_ack_for_a_whole_window_is_one_round() {
@@ -664,7 +671,11 @@ fn one_ack_for_a_whole_window_is_one_round() {
         script.ack(&numbers);
         windows.push(script.window());
     }
-    assert_eq!(windows, [2, 3, 5, 8, 12, 17, 23, 30], "as in 003 Table 3");
+    assert_eq!(
+        windows,
+        [2, 3, 5, 8, 12, 17, 23, 30],
+        "as in Ho et al. 2006 Table 3"
+    );
 }
 
 #[test]
@@ -782,7 +793,7 @@ fn nothing_overflows_at_1_tbit_over_100_s() {
     let round = state.last_round.expect("a round");
     assert_eq!(round.backlog_packets, f64::from(1 << 19));
     assert_eq!(state.phase, Phase::CongestionAvoidance);
-    assert!(state.pacing_rate_bps.is_some_and(f64::is_finite));
+    assert!(script.vegas.pacing_rate_bps().is_some_and(f64::is_finite));
 }
 
 #[test]
@@ -823,4 +834,79 @@ fn only_stable_growth_has_an_increment_and_a_status() {
 fn the_initial_window_is_an_option() {
     let script = Script::<Doubling>::new("initial_window=32", 10);
     assert_eq!(script.window(), 32);
+}
+
+// Events that some stacks have and others lack.
+
+#[test]
+fn a_stack_that_looks_for_persistent_congestion_is_believed() {
+    for (persistent_congestion, window) in [(Some(false), 15), (Some(true), 2)] {
+        let mut script = Script::<Doubling>::new("", 20);
+        script.fill().wait(BASE_RTT);
+        let packets = script.take(&[0]);
+        let loss = Loss {
+            now: script.now,
+            persistent_congestion,
+        };
+        script.vegas.on_packets_lost(&loss, &packets);
+        assert_eq!(script.window(), window);
+    }
+}
+
+#[test]
+fn a_mark_decreases_the_window_once_in_a_round_and_is_not_undone() {
+    let mut script = Script::<Doubling>::new("", 20);
+    script.fill().wait(BASE_RTT);
+    let mark = |script: &mut Script<Doubling>, largest_acked| {
+        script.vegas.on_congestion_marks(&CongestionMarks {
+            now: script.now,
+            packets: 1,
+            largest_acked,
+        });
+        script.window()
+    };
+    assert_eq!(mark(&mut script, 0), 15);
+    assert_eq!(mark(&mut script, 5), 15, "sent before the decrease");
+    let mut script = Script::<Doubling>::new("", 20);
+    script.fill().wait(BASE_RTT);
+    let lost = script.lose(&[0]);
+    mark(&mut script, 5);
+    script.spurious(&lost);
+    assert_eq!(script.window(), 15, "the mark was real");
+}
+
+#[test]
+fn a_sender_that_is_limited_by_the_window_says_so() {
+    for (says_so, grows) in [(false, false), (true, true)] {
+        let mut script = Script::<Doubling>::avoiding("", 40);
+        script.in_flight.clear();
+        let window = script.window();
+        for _ in 0..3 {
+            let number = script.send_sized(MDS);
+            if says_so {
+                script.vegas.on_cwnd_limited(script.now);
+            }
+            script.wait(BASE_RTT).ack(&[number]);
+        }
+        assert_eq!(script.window() > window, grows);
+    }
+}
+
+#[test]
+fn a_copy_goes_its_own_way() {
+    let mut script = Script::<Doubling>::avoiding("", 40);
+    let original: Box<dyn Controller> = Box::new(script.vegas.clone());
+    let mut copy = original.clone();
+    copy.on_packets_lost(
+        &Loss {
+            now: script.now,
+            persistent_congestion: None,
+        },
+        &[PacketInfo {
+            packet_number: script.send_sized(MDS),
+            time_sent: script.now,
+            size_bytes: MDS,
+        }],
+    );
+    assert!(copy.window_bytes() < original.window_bytes());
 }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use gallop::gallop::StableGrowth;
-use gallop::vegas::Doubling;
+use gallop::Algorithm;
 use quiche::harness::Path;
 use serde::Serialize;
 
@@ -100,10 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 config.set_cc_algorithm_name(controller)?;
                 drive(Path::new(&config), &mut case)?;
                 case.alone = true;
-                match controller {
-                    "vegas" => drive(Alone::<Doubling>::new(initial, RTT), &mut case)?,
-                    "gallop-vegas" => drive(Alone::<StableGrowth>::new(initial, RTT), &mut case)?,
-                    _ => {}
+                if let Ok(algorithm) = controller.parse::<Algorithm>() {
+                    drive(Alone::new(&algorithm, initial, RTT), &mut case)?;
                 }
             }
         }

@@ -29,7 +29,7 @@ enum Command {
 }
 
 fn run(command: &Command) -> Result<()> {
-    gallop_sim::baselines::register_controllers()?;
+    gallop::register()?;
     match command {
         Command::Controllers(arguments) => controllers::run(arguments),
         Command::Transfer(arguments) => simulations::transfer(arguments),

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use gallop::controller::{Ack, Controller, PacketInfo, RttEstimate, SentPacket};
-use gallop::vegas::{PathConfig, SlowStart, Vegas};
+use gallop::Algorithm;
+use gallop::controller::{Ack, Controller, Loss, PacketInfo, PathConfig, RttEstimate, SentPacket};
 use quiche::harness::Path;
 
 /// UDP payload of every packet, in bytes: quiche's default.
@@ -46,23 +46,26 @@ impl Subject for Path {
 
 /// A controller of this repository and the list of packets in flight, nothing else.
 #[derive(Debug)]
-pub struct Alone<S> {
-    controller: Vegas<S>,
+pub struct Alone {
+    controller: Box<dyn Controller>,
     in_flight: VecDeque<PacketInfo>,
+    /// The packets of one event.
+    packets: Vec<PacketInfo>,
     rtt: RttEstimate,
 }
 
-impl<S: SlowStart> Alone<S> {
-    /// A controller with its default options on a path of that RTT.
-    pub fn new(initial_window_packets: u64, rtt: Duration) -> Alone<S> {
+impl Alone {
+    /// A controller on a path of that RTT.
+    pub fn new(algorithm: &Algorithm, initial_window_packets: u64, rtt: Duration) -> Alone {
         let path = PathConfig {
             max_datagram_size_bytes: DATAGRAM_BYTES,
             initial_window_packets,
             pacing: true,
         };
         Alone {
-            controller: Vegas::new(S::DEFAULT_OPTIONS, &path),
+            controller: algorithm.build(&path),
             in_flight: VecDeque::new(),
+            packets: Vec::new(),
             rtt: RttEstimate {
                 smoothed: rtt,
                 variation: Duration::ZERO,
@@ -76,7 +79,7 @@ impl<S: SlowStart> Alone<S> {
     }
 }
 
-impl<S: SlowStart> Subject for Alone<S> {
+impl Subject for Alone {
     fn may_send(&mut self, now: Instant) -> Option<Instant> {
         let room = self.bytes_in_flight() + DATAGRAM_BYTES <= self.controller.window_bytes();
         room.then(|| self.controller.next_release_time().unwrap_or(now).max(now))
@@ -103,18 +106,25 @@ impl<S: SlowStart> Subject for Alone<S> {
             .map_or(0, |first| first.packet_number);
         let lost = packets.start.saturating_sub(oldest) as usize;
         if lost > 0 {
-            self.controller
-                .on_packets_lost(self.in_flight.drain(..lost));
+            self.packets.clear();
+            self.packets.extend(self.in_flight.drain(..lost));
+            let loss = Loss {
+                now,
+                persistent_congestion: None,
+            };
+            self.controller.on_packets_lost(&loss, &self.packets);
         }
         let ack = Ack {
             now,
             measures_rtt: true,
-            ack_delay: Duration::ZERO,
+            ack_delay: None,
             rtt: self.rtt,
+            bytes_in_flight: self.bytes_in_flight(),
         };
         let acked = (packets.end - packets.start) as usize;
-        self.controller
-            .on_packets_acked(&ack, self.in_flight.drain(..acked));
+        self.packets.clear();
+        self.packets.extend(self.in_flight.drain(..acked));
+        self.controller.on_packets_acked(&ack, &self.packets);
         Ok(())
     }
 }

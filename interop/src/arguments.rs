@@ -4,8 +4,14 @@ use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use gallop::stack::quiche::Selection;
 use gallop_network::units::{Size, Span, UnitError};
 use tracing_subscriber::EnvFilter;
+
+/// The end of a program's long help: examples, and every controller with its options.
+pub fn with_controllers(examples: &str) -> String {
+    format!("{examples}\n\n{}", Selection::help())
+}
 
 /// The form of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use boring::ssl::SslContextBuilder;
+use gallop::stack::quiche::Selection;
 
-use crate::congestion_control::CongestionControl;
 use crate::outbox::Pacing;
 
 /// HTTP/3 (RFC 9114).
@@ -38,7 +38,7 @@ const STREAMS: u64 = 1_000;
 pub fn config(
     tls: SslContextBuilder,
     protocols: &[&[u8]],
-    congestion_control: &CongestionControl,
+    congestion_control: &Selection,
     pacing: Pacing,
     idle_timeout: Duration,
 ) -> quiche::Result<quiche::Config> {

@@ -31,7 +31,6 @@
 //! Rates count bytes on the wire: UDP payload and
 //! [`units::WIRE_OVERHEAD_BYTES`].
 
-pub mod baselines;
 pub mod comparison;
 mod endpoint;
 mod engine;

@@ -2,7 +2,6 @@
 //! its own, several at a time, and writes what they leave behind.
 
 use crate::acks::AckPolicy;
-use crate::baselines::{self, register_controllers};
 use crate::comparison::{Comparison, ComparisonError, Run, Scenario};
 use crate::engine::Simulation;
 use crate::error::SimulationError;
@@ -11,11 +10,12 @@ use crate::isolation::{SelfCheckError, isolated, self_check};
 use crate::record::{
     BottleneckRecord, FlowRecord, QUEUE_FILE_NAME, RUN_FILE_NAME, RunRecord, trace_file_name,
 };
-use crate::settings::{ConfigError, Controller};
+use crate::settings::Controller;
 use crate::topology::{Dumbbell, LinkId};
 use crate::trace_file;
 use crate::units::WIRE_OVERHEAD_BYTES;
-use gallop::{Algorithm, AlgorithmError};
+use gallop::AlgorithmError;
+use gallop::stack::quiche::Selection;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -44,23 +44,13 @@ pub enum RunError {
     /// Our controllers cannot be made known to quiche.
     #[error("quiche refuses a controller of ours: {0}")]
     Register(quiche::Error),
-    /// A controller of ours with options that it does not take.
+    /// A controller that there is not, or an option that it does not take.
     #[error("{place}: {error}")]
     Algorithm {
         /// Where in the comparison.
         place: String,
         /// What is wrong.
         error: AlgorithmError,
-    },
-    /// A controller that nobody knows.
-    #[error("{place}: {error}; quiche has reno, cubic and bbr2_gcongestion, here are also {ours}")]
-    Controller {
-        /// Where in the comparison.
-        place: String,
-        /// What is wrong.
-        error: ConfigError,
-        /// Our controllers.
-        ours: String,
     },
     /// A simulation failed.
     #[error("run {run}: {error}")]
@@ -141,7 +131,7 @@ impl Plan {
     /// refuses its options, and when this program cannot be deterministic.
     pub fn read(path: &Path) -> Result<Plan, RunError> {
         self_check()?;
-        register_controllers().map_err(RunError::Register)?;
+        gallop::register().map_err(RunError::Register)?;
         let comparison = Comparison::read(path)?;
         let runs = path.parent().unwrap_or(Path::new("")).join("runs");
         let mut jobs = Vec::new();
@@ -206,42 +196,26 @@ impl Plan {
     }
 }
 
-/// The thresholds of a controller of ours, and none of others.
+/// The options of a controller of the catalogue that are numbers.
 fn parameters(
     run: &Run,
     place: impl Fn() -> String,
 ) -> Result<Option<BTreeMap<String, f64>>, RunError> {
-    let (name, _) = run.name_and_options();
-    if Algorithm::ALL.iter().any(|ours| ours.name() == name) {
-        let algorithm: Algorithm = run.cc.parse().map_err(|error| RunError::Algorithm {
-            place: place(),
-            error,
-        })?;
-        let options = algorithm.options();
-        let values = [
-            ("alpha", options.alpha),
-            ("beta", options.beta),
-            ("gamma", options.gamma()),
-            ("decrease", options.decrease),
-        ];
-        return Ok(Some(
-            values.map(|(name, value)| (name.to_owned(), value)).into(),
-        ));
-    }
-    Controller::named(&run.cc)
-        .check()
-        .map_err(|error| RunError::Controller {
-            place: place(),
-            error,
-            ours: Algorithm::ALL
-                .map(|ours| ours.name())
-                .iter()
-                .chain(&baselines::NAMES)
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", "),
-        })?;
-    Ok(None)
+    let selection: Selection = run.cc.parse().map_err(|error| RunError::Algorithm {
+        place: place(),
+        error,
+    })?;
+    Ok(selection.algorithm().map(|algorithm| {
+        let specs = gallop::catalog::CATALOG
+            .iter()
+            .flat_map(|entry| entry.options);
+        specs
+            .filter_map(|spec| {
+                let value = algorithm.options().number_if_any(spec.name)?;
+                Some((spec.name.to_owned(), value))
+            })
+            .collect()
+    }))
 }
 
 impl Job {

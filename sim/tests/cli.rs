@@ -123,7 +123,7 @@ fn errors_say_what_and_where() {
         (
             vec!["reno", "renoo"],
             1.0,
-            vec!["groups[0].runs[1].cc", "\"renoo\"", "gallop-vegas"],
+            vec!["groups[0].runs[1].cc", "`renoo`", "gallop-vegas"],
         ),
         (
             vec!["vegas:alpha=9"],

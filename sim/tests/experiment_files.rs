@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use gallop::stack::quiche::Selection;
 use gallop_sim::experiment::{Experiment, Library};
 
 const SOUND: &str = include_str!("experiments/fairness.toml");
@@ -117,12 +118,12 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "cc = \"reno\"",
             "cc = \"renot\"",
-            "fairness.toml:18:6: unknown controller `renot`: did you mean `reno`? there are vegas, gallop-vegas, cubic-rfc9438, reno-whole, reno, cubic, bbr2",
+            "fairness.toml:18:6: unknown congestion controller `renot`: did you mean `reno`? the controllers are CONTROLLERS",
         ),
         (
             "cc = \"vegas:alpha=1,beta=3,gamma=1\"",
             "cc = \"vegas:alfa=1\"",
-            "fairness.toml:21:6: vegas: unknown option `alfa`: the options are alpha, beta, gamma, decrease, initial_window and rtt",
+            "fairness.toml:21:6: vegas: unknown option `alfa`: did you mean `alpha`? the options are alpha, beta, gamma, decrease, initial_window and rtt",
         ),
         (
             "from = \"S1\"\nto = \"K\"",
@@ -226,8 +227,16 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         ),
     ] {
         let error = parse(&with(old, new)).expect_err(new);
+        let message = message.replace("CONTROLLERS", &controllers());
         assert_eq!(error, message, "{new}");
     }
+}
+
+/// Every controller's name, as an error lists them.
+fn controllers() -> String {
+    let names = Selection::names();
+    let (last, others) = names.split_last().expect("controllers");
+    format!("{} and {last}", others.join(", "))
 }
 
 fn library() -> Library {

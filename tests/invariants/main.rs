@@ -1,6 +1,7 @@
 //! Statements about the controllers that hold whatever happens, checked on likely lives (proptest)
 //! and on any (bolero).
 
+mod any;
 mod life;
 mod model;
 mod text;
@@ -28,6 +29,11 @@ proptest! {
     fn gallop_vegas_in_likely_lives(life in life::likely()) {
         model::check::<StableGrowth>(&life);
     }
+
+    #[test]
+    fn every_controller_in_likely_lives(life in life::likely()) {
+        any::check(&life);
+    }
 }
 
 #[test]
@@ -38,6 +44,11 @@ fn fuzz_vegas() {
 #[test]
 fn fuzz_gallop_vegas() {
     gallop_fuzz::check("gallop_vegas", 1000, model::check::<StableGrowth>);
+}
+
+#[test]
+fn fuzz_every_controller() {
+    gallop_fuzz::check("every_controller", 1000, any::check);
 }
 
 #[test]

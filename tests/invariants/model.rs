@@ -1,18 +1,18 @@
-//! What must hold of a controller whatever happens to it.
+//! Statements about Vegas controllers that hold whatever happens to them.
 //!
 //! The model keeps as much of the connection as the statements need: what is in flight, which round
-//! it is, which losses one decrease stands for. It predicts no window but bounds it; what a decision
-//! is, the clause-by-clause tests say.
+//! it is, which losses one decrease stands for. It predicts no window but bounds it; the clause-by-clause
+//! tests say what a decision is.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use gallop::controller::{
-    Ack, Controller, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS, PacketInfo, Phase,
-    RttEstimate, SentPacket, State,
+    Ack, Controller, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS, PacketInfo, PathConfig,
+    Phase, RttEstimate, SentPacket,
 };
 use gallop::persistent_congestion::PersistentCongestion;
-use gallop::vegas::{PathConfig, SlowStart, Vegas};
+use gallop::vegas::{Options, SlowStart, State, Vegas};
 
 use crate::life::{Event, Life, Selection, Span};
 
@@ -39,7 +39,7 @@ pub fn check<S: SlowStart>(life: &Life) {
 
 struct Connection<S> {
     controller: Vegas<S>,
-    options: gallop::Options,
+    options: Options<S>,
     pacing: bool,
     max_datagram_size_bytes: usize,
     epoch: Instant,
@@ -71,7 +71,7 @@ struct Round {
     measured: bool,
 }
 
-/// The last decrease, and what it was.
+/// The last decrease, and its undo.
 struct Decrease {
     mark: u64,
     previous_mark: Option<u64>,
@@ -82,11 +82,11 @@ struct Decrease {
 struct Undo {
     losses: u64,
     before: State,
-    /// Whether nothing but losses happened since.
+    /// True if nothing but losses happened since.
     at_once: bool,
 }
 
-/// The RTT samples that were valid.
+/// The valid RTT samples.
 #[derive(Default)]
 struct Samples {
     smallest_of_full: Option<Duration>,
@@ -100,9 +100,7 @@ impl<S: SlowStart> Connection<S> {
             initial_window_packets: life.path.initial_window_packets.into(),
             pacing: life.path.pacing,
         };
-        let options = S::DEFAULT_OPTIONS
-            .with(&life.tuning.text())
-            .expect("options within their ranges");
+        let options = Options::parse(&life.tuning.text()).expect("options within their ranges");
         let controller = Vegas::new(options, &path);
         let window_packets = controller.state().window_packets;
         let connection = Connection {
@@ -245,11 +243,11 @@ impl<S: SlowStart> Connection<S> {
         let ack = Ack {
             now: self.now,
             measures_rtt,
-            ack_delay: ack_delay.duration(),
+            ack_delay: Some(ack_delay.duration()),
             rtt,
+            bytes_in_flight: self.bytes_in_flight,
         };
-        self.controller
-            .on_packets_acked(&ack, packets.iter().copied());
+        self.controller.on_packets_acked(&ack, packets);
         if let Some(undo) = self.undo() {
             undo.at_once = false;
         }
@@ -298,7 +296,7 @@ impl<S: SlowStart> Connection<S> {
         let state = self.controller.state();
         assert_eq!(
             (state.window_packets, state.phase),
-            (MINIMUM_WINDOW_PACKETS, S::PHASE)
+            (MINIMUM_WINDOW_PACKETS, Phase::SlowStart)
         );
         assert_eq!(
             (state.incr_packets, state.status),
@@ -351,13 +349,10 @@ impl<S: SlowStart> Connection<S> {
 
         let decided = self.decided_packets;
         let most = match before.phase {
-            Phase::SlowStart => {
-                (2 * decided).min((2 * self.decided_before_packets).max(decided + 1))
-            }
-            Phase::StableGrowth => {
-                let incr = before.incr_packets.expect("stable growth has an increment");
-                (decided + incr.max(1)).min(2 * decided)
-            }
+            Phase::SlowStart => match before.incr_packets {
+                None => (2 * decided).min((2 * self.decided_before_packets).max(decided + 1)),
+                Some(incr) => (decided + incr.max(1)).min(2 * decided),
+            },
             Phase::CongestionAvoidance | Phase::Recovery => decided + 1,
         };
         assert!(
@@ -369,8 +364,8 @@ impl<S: SlowStart> Connection<S> {
             .expect("a round ended")
             .backlog_packets
             .round();
-        if before.phase == S::PHASE {
-            if after.phase == S::PHASE {
+        if before.phase == Phase::SlowStart {
+            if after.phase == Phase::SlowStart {
                 assert!(
                     window >= before.window_packets,
                     "slow start does not shrink"
@@ -379,18 +374,18 @@ impl<S: SlowStart> Connection<S> {
                 assert!(after.ssthresh_bytes.is_some());
             }
         } else {
-            assert_ne!(after.phase, S::PHASE, "slow start is over");
+            assert_ne!(after.phase, Phase::SlowStart, "slow start is over");
             assert!(
                 window + 1 >= before.window_packets,
                 "one datagram per round"
             );
-            if backlog < self.options.alpha {
+            if backlog < self.options.thresholds().alpha {
                 assert!(window >= before.window_packets, "below α nothing shrinks");
             }
         }
         self.decided_before_packets = decided;
         self.decided_packets = match after.phase {
-            Phase::CongestionAvoidance if backlog > self.options.beta => window,
+            Phase::CongestionAvoidance if backlog > self.options.thresholds().beta => window,
             Phase::CongestionAvoidance => most.min(window + 1),
             _ => most,
         };
@@ -399,13 +394,20 @@ impl<S: SlowStart> Connection<S> {
     fn lose(&mut self, packets: Selection) {
         let packets = self.take_in_flight(packets);
         let before = self.controller.state();
-        self.controller.on_packets_lost(packets.iter().copied());
+        if packets.is_empty() {
+            return;
+        }
+        let loss = Loss {
+            now: self.now,
+            persistent_congestion: None,
+        };
+        self.controller.on_packets_lost(&loss, &packets);
         let after = self.controller.state();
 
+        self.persistent_congestion.on_packets_lost(&loss, &packets);
         let largest_sent = self.next_packet_number.saturating_sub(1);
         let mut decreases = 0;
         for packet in &packets {
-            self.persistent_congestion.on_packet_lost(packet);
             let mark = self.decrease.as_ref().map(|decrease| decrease.mark);
             if mark.is_none_or(|mark| packet.packet_number > mark) {
                 decreases += 1;
@@ -435,7 +437,7 @@ impl<S: SlowStart> Connection<S> {
             assert_eq!(after, before, "the decrease for these losses has been");
             return;
         }
-        let left = (before.window_packets as f64 * self.options.decrease) as u64;
+        let left = (before.window_packets as f64 * self.options.decrease()) as u64;
         assert_eq!(
             (after.window_packets, after.phase),
             (left.max(MINIMUM_WINDOW_PACKETS), Phase::Recovery)
@@ -450,7 +452,7 @@ impl<S: SlowStart> Connection<S> {
     fn spurious(&mut self, packets: Selection) {
         let packets = take(&mut self.lost, packets);
         let before = self.controller.state();
-        self.controller.on_spurious_loss(packets.iter().copied());
+        self.controller.on_spurious_loss(self.now, &packets);
         let after = self.controller.state();
 
         let previous_mark = self.decrease.as_ref().and_then(|last| last.previous_mark);
@@ -533,7 +535,7 @@ impl<S: SlowStart> Connection<S> {
         self.check_state();
     }
 
-    /// What holds at any time.
+    /// The statements that hold at any time.
     fn check_state(&self) {
         let state = self.controller.state();
         let window_bytes = self.controller.window_bytes();
@@ -555,7 +557,7 @@ impl<S: SlowStart> Connection<S> {
         let spaces = self.pacing
             && self.rtt.is_some()
             && matches!(state.phase, Phase::CongestionAvoidance | Phase::Recovery);
-        if let Some(rate) = state.pacing_rate_bps {
+        if let Some(rate) = self.controller.pacing_rate_bps() {
             assert!(spaces && rate.is_finite() && rate > 0.0, "{state:?}");
         }
     }
@@ -564,7 +566,7 @@ impl<S: SlowStart> Connection<S> {
     fn release_time(&mut self) -> Option<Duration> {
         let release = self.controller.next_release_time()?;
         let phase = self.controller.state().phase;
-        assert!(self.pacing && phase != S::PHASE, "{phase:?}");
+        assert!(self.pacing && phase != Phase::SlowStart, "{phase:?}");
         assert!(
             self.latest_release.is_none_or(|latest| release >= latest),
             "release times never go back"
@@ -604,7 +606,7 @@ impl Samples {
 }
 
 /// Takes the selected packets out.
-fn take(packets: &mut Vec<PacketInfo>, selection: Selection) -> Vec<PacketInfo> {
+pub fn take(packets: &mut Vec<PacketInfo>, selection: Selection) -> Vec<PacketInfo> {
     let places = selection.places(packets.len());
     let taken = places.iter().map(|&place| packets[place]).collect();
     for place in places.into_iter().rev() {

@@ -1,10 +1,10 @@
 //! A bottleneck with a first-in-first-out queue and a sender with endless data, for controllers
-//! alone: no QUIC, no clock. One ACK per packet, as 003 §V.A has it.
+//! alone: no QUIC, no clock. One ACK per packet, as Ho et al. 2006 §V.A has it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gallop::controller::{Ack, Controller, PacketInfo, RttEstimate, SentPacket};
+use gallop::controller::{Ack, Controller, Loss, PacketInfo, RttEstimate, SentPacket};
 
 /// Size of every datagram.
 pub const MDS: usize = 1200;
@@ -19,7 +19,7 @@ pub struct Path {
     pub buffer_packets: usize,
 }
 
-/// What is in flight: the packet, and when its ACK arrives (`None`: it was dropped).
+/// A packet in flight, and the time at which its ACK arrives (`None`: it was dropped).
 struct InFlight {
     packet: PacketInfo,
     ack_at: Option<Instant>,
@@ -100,9 +100,17 @@ impl<C: Controller> Flow<C> {
             .take_while(|older| older.packet.packet_number + 3 <= acked.packet_number)
             .count();
         if lost > 0 {
-            let lost = self.in_flight.drain(..lost).map(|dropped| dropped.packet);
+            let lost: Vec<PacketInfo> = self
+                .in_flight
+                .drain(..lost)
+                .map(|dropped| dropped.packet)
+                .collect();
             self.lost += lost.len() as u64;
-            self.controller.on_packets_lost(lost);
+            let loss = Loss {
+                now: self.now,
+                persistent_congestion: None,
+            };
+            self.controller.on_packets_lost(&loss, &lost);
         }
         self.smoothed = (self.smoothed * 7 + (self.now - acked.time_sent)) / 8;
         let rtt = RttEstimate {
@@ -113,10 +121,11 @@ impl<C: Controller> Flow<C> {
         let ack = Ack {
             now: self.now,
             measures_rtt: true,
-            ack_delay: Duration::ZERO,
+            ack_delay: None,
             rtt,
+            bytes_in_flight: (self.in_flight.len() + 1) * MDS,
         };
-        self.controller.on_packets_acked(&ack, [acked].into_iter());
+        self.controller.on_packets_acked(&ack, &[acked]);
     }
 
     fn has_room(&self) -> bool {

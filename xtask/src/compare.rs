@@ -7,9 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use gallop::Algorithm;
+use gallop::stack::quiche::Selection;
 use gallop_sim::comparison::{self, Comparison, Group, Invalid, Run};
-use gallop_sim::experiment::controller;
 use gallop_sim::units::{Buffer, LinkRate, Rate, Span};
 
 use crate::experiment::{self, Preset};
@@ -34,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = experiment::DEFAULT)]
     preset: String,
     /// A controller: vegas, gallop-vegas (with options after a colon); reno, cubic or bbr2 as quiche
-    /// has them; cubic-rfc9438 or reno-whole, which follow their RFCs; may be given several times
+    /// has them; cubic-rfc9438 or reno-rfc9002, which follow their RFCs; may be given several times
     /// [default: the preset's]
     #[arg(long, value_name = "NAME[:options]")]
     cc: Vec<String>,
@@ -223,11 +222,8 @@ fn with_options(runs: &[Run], preset: &Preset) -> Result<Vec<Run>> {
     runs.iter()
         .map(|run| {
             let (name, own) = run.cc.split_once(':').unwrap_or((&run.cc, ""));
-            controller::check(&run.cc).map_err(|problem| anyhow!(problem))?;
-            if !Algorithm::ALL
-                .iter()
-                .any(|algorithm| algorithm.name() == name)
-            {
+            let selection: Selection = run.cc.parse()?;
+            if selection.algorithm().is_none() {
                 return Ok(run.clone());
             }
             let defaults = preset.options(name);
@@ -237,7 +233,7 @@ fn with_options(runs: &[Run], preset: &Preset) -> Result<Vec<Run>> {
             } else {
                 format!("{name}:{options}")
             };
-            cc.parse::<Algorithm>()?;
+            cc.parse::<Selection>()?;
             Ok(Run {
                 id: run.id.clone(),
                 cc,
@@ -421,7 +417,7 @@ mod tests {
         for (line, message) in [
             (
                 "--cc vega",
-                "unknown controller `vega`: did you mean `vegas`? there are vegas, gallop-vegas, cubic-rfc9438, reno-whole, reno, cubic, bbr2",
+                "unknown congestion controller `vega`: did you mean `vegas`? the controllers are vegas, gallop-vegas, cubic-rfc9438, reno-rfc9002, reno, cubic and bbr2",
             ),
             (
                 "--cc reno:beta=1",

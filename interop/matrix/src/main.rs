@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use gallop_interop::congestion_control::CongestionControl;
+use gallop::stack::quiche::Selection;
 use gallop_matrix::case::{CASES, Case};
 use gallop_matrix::endpoint::{Peer, Role, peers};
 use gallop_matrix::fixture::Fixture;
@@ -57,7 +57,7 @@ struct Arguments {
         default_values = ["vegas", "gallop-vegas", "cubic", "reno"],
         value_name = "NAME[:OPTIONS]"
     )]
-    cc: Vec<CongestionControl>,
+    cc: Vec<Selection>,
     /// Our role [default: both]
     #[arg(long, value_enum)]
     role: Option<OurRole>,

@@ -2,13 +2,23 @@
 
 use std::path::PathBuf;
 
+use gallop::stack::quiche::Selection;
 use gallop_network::units::Span;
 use url::Url;
 
 use crate::arguments;
-use crate::congestion_control::CongestionControl;
 use crate::outbox::Pacing;
 use crate::trace;
+
+const EXAMPLES: &str = "\
+Examples:
+  gallop-client --insecure --dir downloads https://localhost:4433/file
+  gallop-client --insecure --cc vegas --upload file https://localhost:4433/file
+
+Exit status: 0 if all went well; 1 if a transfer failed (a status of 400 or more, or a reset); 2 for a \
+wrong flag; 3 if a server cannot be reached or ends the connection; 4 if --timeout has passed; 5 if a \
+server's certificate is not trusted; 6 if a local file cannot be read or written; 7 after SIGTERM or \
+SIGINT.";
 
 /// Fetch files from, or upload files to, an HTTP/3 server
 ///
@@ -18,12 +28,8 @@ use crate::trace;
     name = "gallop-client",
     version,
     args_override_self = true,
-    after_help = "Examples:\n  gallop-client --insecure --dir downloads https://localhost:4433/file\n  \
-        gallop-client --insecure --cc vegas --upload file https://localhost:4433/file\n\n\
-        Exit status: 0 if all went well; 1 if a transfer failed (a status of 400 or more, or a \
-        reset); 2 for a wrong flag; 3 if a server cannot be reached or ends the connection; 4 if \
-        --timeout has passed; 5 if a server's certificate is not trusted; 6 if a local file \
-        cannot be read or written; 7 after SIGTERM or SIGINT."
+    after_help = EXAMPLES,
+    after_long_help = arguments::with_controllers(EXAMPLES)
 )]
 pub struct Arguments {
     /// URLs to fetch: https://HOST/PATH, or https://HOST:PORT/PATH
@@ -66,9 +72,9 @@ pub struct Arguments {
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), value_name = "COUNT")]
     pub repeat: u64,
 
-    /// Congestion controller of this end, which matters for uploads
+    /// Congestion controller of this end, which matters for uploads; --help lists all
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
-    pub cc: CongestionControl,
+    pub cc: Selection,
 
     /// Method of keeping packets' release times
     #[arg(long, value_enum, default_value_t)]

@@ -114,7 +114,7 @@ impl Link {
             traces.begin(
                 &mut connection,
                 "client",
-                settings.congestion_control.label(),
+                settings.congestion_control.as_str(),
             );
         }
         if let Some(session) = settings
@@ -332,7 +332,7 @@ impl Link {
         let path = self.connection.path_stats().find(|path| path.active);
         Summary {
             peer: self.peer,
-            congestion_control: settings.congestion_control.label().to_owned(),
+            congestion_control: settings.congestion_control.as_str().to_owned(),
             handshake_s: self
                 .established
                 .map(|time| time.saturating_duration_since(self.begun).as_secs_f64()),

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use boring::ssl::{SslContextBuilder, SslMethod};
+use gallop::stack::quiche::Selection;
 
 use crate::client::arguments::Arguments;
 use crate::client::failure::Failure;
-use crate::congestion_control::CongestionControl;
 use crate::outbox::Pacing;
 use crate::trace::{KeyLog, Traces};
 use crate::transport::{self, H3, HQ};
@@ -16,7 +16,7 @@ use crate::transport::{self, H3, HQ};
 /// Settings that all connections share.
 pub(super) struct Settings {
     pub(super) protocol: &'static [u8],
-    pub(super) congestion_control: CongestionControl,
+    pub(super) congestion_control: Selection,
     pub(super) pacing: Pacing,
     pub(super) no_gso: bool,
     pub(super) insecure: bool,

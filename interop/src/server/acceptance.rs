@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use gallop::stack::quiche::Selection;
 use quiche::{Config, Header, RecvInfo, Type};
 
-use crate::congestion_control::CongestionControl;
 use crate::outbox::{Outbox, Pacing};
 use crate::server::chooser::Chooser;
 use crate::server::retry::Tokens;
@@ -49,7 +49,7 @@ pub(super) enum Answer {
 pub(super) struct Accepted {
     pub(super) session: Session,
     /// Its controller, if that is known before the handshake.
-    pub(super) controller: Option<CongestionControl>,
+    pub(super) controller: Option<Selection>,
 }
 
 impl Acceptance {

@@ -3,12 +3,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use gallop::stack::quiche::Selection;
 use gallop_network::units::Span;
 
 use crate::arguments;
-use crate::congestion_control::CongestionControl;
 use crate::outbox::Pacing;
 use crate::trace;
+
+const EXAMPLE: &str = "\
+Example:
+  gallop-server --root public --cc gallop-vegas
+
+Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2 for a wrong flag.";
 
 /// Serve files over HTTP/3 with a congestion controller of choice
 ///
@@ -18,9 +24,8 @@ use crate::trace;
     name = "gallop-server",
     version,
     args_override_self = true,
-    after_help = "Example:\n  gallop-server --root public --cc gallop-vegas\n\n\
-        Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2 for a \
-        wrong flag."
+    after_help = EXAMPLE,
+    after_long_help = arguments::with_controllers(EXAMPLE)
 )]
 pub struct Arguments {
     /// Address and port to listen on; can be given several times [default: port 4433 of all
@@ -32,10 +37,9 @@ pub struct Arguments {
     #[arg(long, default_value = ".", value_name = "FOLDER")]
     pub root: PathBuf,
 
-    /// Congestion controller: vegas, gallop-vegas (with options, as in vegas:alpha=2,beta=4), reno,
-    /// cubic or bbr2
+    /// Congestion controller; --help lists all, with their options
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
-    pub cc: CongestionControl,
+    pub cc: Selection,
 
     /// Rules that give some connections another controller (TOML)
     #[arg(long, value_name = "FILE")]

@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use boring::ssl::{NameType, SslContextBuilder};
+use gallop::stack::quiche::Selection;
 
-use crate::congestion_control::CongestionControl;
+use crate::congestion_control;
 use crate::server::rules::{Facts, Rules};
 
 /// Chooses controllers in the handshake, where the host is known.
 pub(super) struct Chooser {
     rules: Rules,
     /// The connection whose packets are being read, and the choice for it.
-    current: Mutex<Option<(Facts, Option<CongestionControl>)>>,
+    current: Mutex<Option<(Facts, Option<Selection>)>>,
 }
 
 impl Chooser {
@@ -31,7 +32,9 @@ impl Chooser {
                 let chosen = chooser
                     .rules
                     .choose(facts, hello.servername(NameType::HOST_NAME));
-                if let Err(error) = chosen.configure_in_handshake(hello.ssl_mut()) {
+                if let Err(error) =
+                    congestion_control::configure_in_handshake(chosen, hello.ssl_mut())
+                {
                     tracing::warn!(%error, controller = %chosen, "not set");
                 }
                 *choice = Some(chosen.clone());
@@ -41,12 +44,12 @@ impl Chooser {
     }
 
     /// The controller of a connection whose rules do not depend on the host.
-    pub(super) fn choose_before_handshake(&self, facts: &Facts) -> Option<&CongestionControl> {
+    pub(super) fn choose_before_handshake(&self, facts: &Facts) -> Option<&Selection> {
         self.rules.choose_before_handshake(facts)
     }
 
     /// The controller that a connection starts with while its host is unknown.
-    pub(super) fn otherwise(&self) -> &CongestionControl {
+    pub(super) fn otherwise(&self) -> &Selection {
         self.rules.otherwise()
     }
 
@@ -56,11 +59,11 @@ impl Chooser {
     }
 
     /// The packets are read; gives the choice, if the ClientHello was among them.
-    pub(super) fn end(&self) -> Option<CongestionControl> {
+    pub(super) fn end(&self) -> Option<Selection> {
         self.lock().take().and_then(|(_, choice)| choice)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Facts, Option<CongestionControl>)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Facts, Option<Selection>)>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

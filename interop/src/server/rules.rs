@@ -8,16 +8,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use gallop::AlgorithmError;
+use gallop::stack::quiche::Selection;
 use ipnet::IpNet;
 use serde::Deserialize;
-
-use crate::congestion_control::{CongestionControl, UnknownController};
 
 /// The rules of an operator; the first that matches decides.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
-    otherwise: CongestionControl,
+    otherwise: Selection,
 }
 
 /// The facts about a connection that are known when it begins.
@@ -33,7 +33,7 @@ pub struct Facts {
 
 #[derive(Clone, Debug)]
 struct Rule {
-    controller: CongestionControl,
+    controller: Selection,
     hosts: Option<Vec<Host>>,
     clients: Option<Vec<IpNet>>,
     locals: Option<Vec<Local>>,
@@ -185,7 +185,7 @@ impl Rule {
         let controller = entry
             .cc
             .parse()
-            .map_err(|error: UnknownController| error.to_string())?;
+            .map_err(|error: AlgorithmError| error.to_string())?;
         if let Some(share) = entry.share
             && !(0.0..=1.0).contains(&share)
         {
@@ -227,7 +227,7 @@ impl Rule {
 
 impl Rules {
     /// One controller for all.
-    pub fn all(controller: CongestionControl) -> Self {
+    pub fn all(controller: Selection) -> Self {
         Rules {
             rules: Vec::new(),
             otherwise: controller,
@@ -239,7 +239,7 @@ impl Rules {
     /// # Errors
     ///
     /// [`RulesError`] names the file, the place and the mistake.
-    pub fn read(path: &Path, otherwise: CongestionControl) -> Result<Self, RulesError> {
+    pub fn read(path: &Path, otherwise: Selection) -> Result<Self, RulesError> {
         let at = || path.to_owned();
         let text = std::fs::read_to_string(path)
             .map_err(|error| RulesError::Read { path: at(), error })?;
@@ -261,7 +261,7 @@ impl Rules {
     }
 
     /// The controller of a connection whose host is not known yet; `None` if that decides.
-    pub fn choose_before_handshake(&self, facts: &Facts) -> Option<&CongestionControl> {
+    pub fn choose_before_handshake(&self, facts: &Facts) -> Option<&Selection> {
         match self.rules.iter().find(|rule| rule.fits(facts)) {
             Some(rule) => rule.hosts.is_none().then_some(&rule.controller),
             None => Some(&self.otherwise),
@@ -269,7 +269,7 @@ impl Rules {
     }
 
     /// The controller of a connection for `host`.
-    pub fn choose(&self, facts: &Facts, host: Option<&str>) -> &CongestionControl {
+    pub fn choose(&self, facts: &Facts, host: Option<&str>) -> &Selection {
         self.rules
             .iter()
             .find(|rule| rule.fits(facts) && rule.fits_host(host))
@@ -277,7 +277,7 @@ impl Rules {
     }
 
     /// The controller that new configurations begin with.
-    pub fn otherwise(&self) -> &CongestionControl {
+    pub fn otherwise(&self) -> &Selection {
         &self.otherwise
     }
 }
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn the_first_rule_that_fits_decides() {
         let rules = rules(EXAMPLE).unwrap();
-        let choose = |client, chance, host| rules.choose(&facts(client, chance), host).label();
+        let choose = |client, chance, host| rules.choose(&facts(client, chance), host).as_str();
         assert_eq!(choose("10.1.2.3:9", 0.0, Some("video.example.org")), "reno");
         assert_eq!(choose("[2001:db8::1]:9", 0.9, None), "reno");
         let gallop = "gallop-vegas:alpha=1,beta=3";
@@ -341,19 +341,19 @@ mod tests {
         let early = |client| {
             rules
                 .choose_before_handshake(&facts(client, 0.0))
-                .map(CongestionControl::label)
+                .map(Selection::as_str)
         };
         assert_eq!(early("10.1.2.3:9"), Some("reno"));
         assert_eq!(early("192.0.2.9:9"), None);
         let all = Rules::all("vegas".parse().unwrap());
         let chosen = all.choose_before_handshake(&facts("192.0.2.9:9", 0.0));
-        assert_eq!(chosen.map(CongestionControl::label), Some("vegas"));
+        assert_eq!(chosen.map(Selection::as_str), Some("vegas"));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         for (text, named) in [
-            ("[[rule]]\ncc = \"bic\"", "\"bic\""),
+            ("[[rule]]\ncc = \"bic\"", "`bic`"),
             ("[[rule]]\ncc = \"reno\"\n[[rule]]\ncc = \"bic\"", "rule 2"),
             ("[[rule]]\ncc = \"reno\"\nshare = 7", "share 7"),
             (

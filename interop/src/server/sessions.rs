@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use gallop::stack::quiche::Selection;
 use quiche::{ConnectionId, Header, RecvInfo, SendInfo};
 
-use crate::congestion_control::CongestionControl;
 use crate::outbox;
 use crate::server::Service;
 use crate::server::acceptance::{Acceptance, Accepted, Answer};
@@ -147,27 +147,27 @@ impl Sessions {
     }
 
     /// Begins the trace of a session, if traces are on.
-    fn trace(&mut self, id: u64, controller: &CongestionControl) {
+    fn trace(&mut self, id: u64, controller: &Selection) {
         if let Some(session) = self.sessions.get_mut(&id)
             && let Some(traces) = &self.service.traces
             && !std::mem::replace(&mut session.is_traced, true)
         {
-            traces.begin(&mut session.connection, SIDE, controller.label());
+            traces.begin(&mut session.connection, SIDE, controller.as_str());
         }
     }
 
     /// Takes note of the controller, which is known once the ClientHello has been read.
-    fn decide(&mut self, id: u64, controller: &CongestionControl) {
+    fn decide(&mut self, id: u64, controller: &Selection) {
         self.trace(id, controller);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.sampled = Some(self.service.metrics.open(controller.label()));
+        session.sampled = Some(self.service.metrics.open(controller.as_str()));
         tracing::info!(
             id = session.connection.trace_id(),
             client = %session.peer(),
             host = session.connection.server_name(),
-            controller = controller.label(),
+            controller = controller.as_str(),
             "connection"
         );
     }

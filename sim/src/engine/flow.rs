@@ -25,7 +25,7 @@ pub struct Flow {
     pub initial_window_packets: usize,
     /// The largest datagram of both sides: UDP payload, in bytes.
     pub datagram_bytes: usize,
-    /// True if HyStart++ ends slow start, in controllers that ask.
+    /// True if HyStart++ ends slow start, in quiche's own controllers.
     pub hystart: bool,
     /// True if controllers that can may pace.
     pub pacing: bool,

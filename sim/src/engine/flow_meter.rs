@@ -49,7 +49,7 @@ use crate::engine::running::Running;
 use crate::measure::Measure;
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
-use gallop::{Algorithm, Options};
+use gallop::Algorithm;
 use std::time::Duration;
 
 /// So many BaseRTTs after slow start the window has settled: Ho et al. 2006 §V.B sees it
@@ -64,8 +64,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct FlowMeter {
     datagram_bytes: u64,
-    /// α and β of a controller of ours.
-    thresholds: Option<Options>,
+    /// α and β of a controller that has them.
+    thresholds: Option<(f64, f64)>,
     since: Time,
     mark: FlowReport,
     sampled_at: Option<Time>,
@@ -152,9 +152,13 @@ impl FlowMeter {
     /// A meter of a connection with `controller` and datagrams of that size.
     pub(crate) fn new(controller: Option<&str>, datagram_bytes: usize) -> FlowMeter {
         let algorithm: Option<Algorithm> = controller.and_then(|name| name.parse().ok());
+        let thresholds = algorithm.and_then(|algorithm| {
+            let option = |name| algorithm.options().number_if_any(name);
+            Some((option("alpha")?, option("beta")?))
+        });
         FlowMeter {
             datagram_bytes: datagram_bytes as u64,
-            thresholds: algorithm.map(|algorithm| *algorithm.options()),
+            thresholds,
             since: Time::ZERO,
             mark: FlowReport::default(),
             sampled_at: None,
@@ -309,7 +313,7 @@ impl FlowMeter {
 
     /// When the window first was the available one.
     fn reached(&self, in_flight_packets: f64) -> Option<Time> {
-        let alpha = self.thresholds.map(|thresholds| thresholds.alpha);
+        let alpha = self.thresholds.map(|(alpha, _)| alpha);
         let available = in_flight_packets + alpha.map_or(0.0, |alpha| alpha - 1.0);
         let reached = |&&(_, packets): &&(Time, u64)| packets as f64 >= available;
         self.peaks.iter().find(reached).map(|&(time, _)| time)
@@ -317,9 +321,9 @@ impl FlowMeter {
 
     /// From when on the window stayed in the available range.
     fn converged(&self, packets_per_s: f64, base_rtt: Duration, until: Time) -> Option<Time> {
-        let thresholds = self.thresholds?;
+        let (alpha, beta) = self.thresholds?;
         let in_flight = packets_per_s * base_rtt.as_secs_f64();
-        let range = in_flight + thresholds.alpha - 1.0..=in_flight + thresholds.beta + 1.0;
+        let range = in_flight + alpha - 1.0..=in_flight + beta + 1.0;
         let mut inside_since = None;
         for &(time, packets) in &self.changes {
             if inside_since.is_some_and(|since| time - since >= base_rtt * SETTLED_RTTS) {

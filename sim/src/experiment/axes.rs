@@ -1,8 +1,8 @@
 //! What varies in an experiment: the tables `[[sweep]]` and `[[run]]`.
 
-use super::controller;
 use super::document::{Document, Located, Values};
 use crate::units::{LinkRate, Size, Span};
+use gallop::stack::quiche::Selection;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -416,9 +416,9 @@ impl<'t> RunRow<'t> {
                 }
                 "title" => title = Some(text.to_owned()),
                 "cc" => {
-                    controller::check(text).map_err(|problem| Located {
+                    text.parse::<Selection>().map_err(|error| Located {
                         at: value.span(),
-                        problem,
+                        problem: error.to_string(),
                     })?;
                     cc = Some(text.to_owned());
                     values.insert(RUN_AXIS.to_owned(), value.get_ref().clone());

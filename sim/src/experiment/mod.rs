@@ -5,7 +5,6 @@ pub mod analysis;
 mod axes;
 mod choice;
 mod claim;
-pub mod controller;
 mod document;
 mod error;
 mod file;

@@ -1,12 +1,12 @@
 //! One point of an experiment: everything that a run needs but its seed.
 
 use super::axes::check_id;
-use super::controller;
 use super::file::{File, FlowSpec};
 use super::network::{FlowPlace, Network};
 use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
 use crate::units::{Size, Span};
+use gallop::stack::quiche::Selection;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -240,7 +240,8 @@ fn check_flow(flow: &FlowSpec, cc: Option<&str>, place: &str) -> Result<(), Inva
             ),
         ));
     };
-    controller::check(cc).map_err(|problem| Invalid::new(at("cc"), problem))?;
+    cc.parse::<Selection>()
+        .map_err(|error| Invalid::new(at("cc"), error.to_string()))?;
     if let Some(stop) = flow.stop {
         require(stop > flow.start, &at("stop"), || {
             format!("{stop} is not after the start, {}", flow.start)

@@ -13,7 +13,6 @@ mod results;
 mod simulate;
 mod table;
 
-use crate::baselines::register_controllers;
 use crate::experiment::{Experiment, ExperimentError};
 use crate::isolation::{SelfCheckError, isolated, self_check};
 use journal::Journal;
@@ -209,7 +208,7 @@ impl Sweep {
     /// deterministic.
     pub fn new(experiments: Vec<Experiment>, options: &Options) -> Result<Sweep, LabError> {
         self_check()?;
-        register_controllers().map_err(LabError::Register)?;
+        gallop::register().map_err(LabError::Register)?;
         let program = journal::program().map_err(file_error(Path::new("this program")))?;
         let mut sites = Vec::new();
         let mut jobs = Vec::new();

@@ -4,7 +4,6 @@
 mod watch;
 mod world;
 
-use crate::baselines::register_controllers;
 use crate::engine::Simulation;
 use crate::engine::error::SimulationError;
 use crate::isolation::{SelfCheckError, isolated};
@@ -200,7 +199,7 @@ impl Soak {
     /// # Errors
     /// The first thing that does not hold.
     pub fn execute(&self) -> Result<Summary, SoakError> {
-        register_controllers().map_err(SoakError::Register)?;
+        gallop::register().map_err(SoakError::Register)?;
         isolated(self.options.seed, || Run::new(self)?.run())?
     }
 }

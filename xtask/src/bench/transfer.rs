@@ -21,7 +21,7 @@ const CONTROLLERS: [&str; 7] = [
     "bbr2",
     "vegas",
     "gallop-vegas",
-    "reno-whole",
+    "reno-rfc9002",
     "cubic-rfc9438",
 ];
 

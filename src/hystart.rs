@@ -22,7 +22,7 @@ const MAX_GROWTH_PACKETS: f64 = 8.0;
 
 /// The first slow start of a path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HyStart {
+pub(crate) struct HyStart {
     /// `windowEnd`: the acknowledgment of this packet or a later one ends the round.
     round_end: Option<u64>,
     last_round_min: Option<Duration>,
@@ -39,8 +39,8 @@ struct Conservative {
 }
 
 impl HyStart {
-    /// What the window grows by when so many packets are acknowledged.
-    pub(super) fn growth(&self, acked_packets: f64) -> f64 {
+    /// The window's growth when so many packets are acknowledged, in packets.
+    pub(crate) fn growth(&self, acked_packets: f64) -> f64 {
         let growth = acked_packets.min(MAX_GROWTH_PACKETS);
         if self.conservative.is_some() {
             growth / CONSERVATIVE_GROWTH_DIVISOR
@@ -49,8 +49,8 @@ impl HyStart {
         }
     }
 
-    /// Takes in an ACK and its RTT sample; whether slow start is over.
-    pub(super) fn on_ack(
+    /// Takes in an ACK and its RTT sample; returns true if slow start is over.
+    pub(crate) fn on_ack(
         &mut self,
         largest_acked: u64,
         largest_sent: u64,

@@ -1,7 +1,10 @@
 //! The window of CUBIC (RFC 9438 §4), in packets and seconds as the RFC has it.
 
-use super::loss_based::Avoidance;
 use std::time::{Duration, Instant};
+
+use crate::controller::Figure;
+use crate::loss_based::Avoidance;
+use crate::options::{Allowed, DefaultValue, OptionSpec};
 
 /// `C` (RFC 9438 §5.1), in packets per second cubed.
 const C: f64 = 0.4;
@@ -16,9 +19,9 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// The target is at most so many times the window (RFC 9438 §4.2).
 const MAX_TARGET: f64 = 1.5;
 
-/// What CUBIC remembers between congestion events.
+/// The memory of CUBIC between congestion events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cubic {
+pub(crate) struct Cubic {
     /// `W_max`, where the window's curve is flat; none before the first loss and after a timeout.
     w_max: Option<f64>,
     /// `cwnd_prior`, the window before the last reduction.
@@ -27,7 +30,7 @@ pub(super) struct Cubic {
     stage: Option<Stage>,
 }
 
-/// A congestion avoidance stage: what lies between two congestion events.
+/// A congestion avoidance stage: the time between two congestion events.
 #[derive(Clone, Debug)]
 struct Stage {
     /// `t_epoch`, moved on by every time that the application left the window unused.
@@ -35,7 +38,7 @@ struct Stage {
     /// The latest acknowledgment in the stage.
     latest: Instant,
     w_max: f64,
-    /// `K`, in seconds: when the window is back at `W_max`.
+    /// `K`, in seconds: the time at which the window is back at `W_max`.
     k: f64,
     /// `W_est`, the window that Reno would have.
     w_est: f64,
@@ -49,18 +52,29 @@ impl Stage {
             start: now,
             latest: now,
             w_max,
-            k: ((w_max - window) / C).cbrt(),
+            // Not the C library's root, whose last bit depends on the processor.
+            k: libm::cbrt((w_max - window) / C),
             w_est: window,
         }
     }
 
     /// `W_cubic(t)` (RFC 9438 equation 1).
     fn w_cubic(&self, t: Duration) -> f64 {
-        C * (t.as_secs_f64() - self.k).powi(3) + self.w_max
+        let from_k = t.as_secs_f64() - self.k;
+        C * (from_k * from_k * from_k) + self.w_max
     }
 }
 
 impl Avoidance for Cubic {
+    const CONTROLLER: &'static str = "cubic-rfc9438";
+    const SUMMARY: &'static str = "CUBIC as RFC 9438 has it, with HyStart++ (RFC 9406)";
+    const OPTIONS: &'static [OptionSpec] = &[OptionSpec {
+        name: "hystart",
+        meaning: "slow start ends when the RTT rises",
+        unit: "",
+        allowed: Allowed::Word(&["on", "off"]),
+        default: DefaultValue::Word("on"),
+    }];
     const DECREASE: f64 = BETA;
     const UNDOES: bool = true;
 
@@ -117,6 +131,12 @@ impl Avoidance for Cubic {
         }
         let target = stage.w_cubic(t + rtt).clamp(window, MAX_TARGET * window);
         window + (target - window) / window * acked
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        if let Some(w_max) = self.w_max {
+            sink(Figure::packets("cubic_w_max_packets", w_max));
+        }
     }
 }
 

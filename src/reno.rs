@@ -1,13 +1,18 @@
 //! The window of NewReno (RFC 9002 §7.3.3 and Appendix B).
 
-use super::loss_based::Avoidance;
 use std::time::{Duration, Instant};
+
+use crate::loss_based::Avoidance;
+use crate::options::OptionSpec;
 
 /// NewReno: one datagram more per round trip.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reno;
+pub(crate) struct Reno;
 
 impl Avoidance for Reno {
+    const CONTROLLER: &'static str = "reno-rfc9002";
+    const SUMMARY: &'static str = "NewReno as RFC 9002 §7 and Appendix B have it";
+    const OPTIONS: &'static [OptionSpec] = &[];
     /// `kLossReductionFactor` (RFC 9002 §B.1).
     const DECREASE: f64 = 0.5;
     /// RFC 9002 does not go back on a reduction.

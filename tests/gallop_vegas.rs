@@ -1,18 +1,18 @@
-//! 003, Gallop-Vegas: its tables and the simulations of §V, for the controllers alone.
+//! Gallop-Vegas: the tables and the simulations of Ho et al. 2006 §V, for the controllers alone.
 
 mod path_model;
 
 use std::time::Duration;
 
-use gallop::controller::{Controller, Phase};
+use gallop::controller::{PathConfig, Phase};
 use gallop::gallop::StableGrowth;
-use gallop::vegas::{Doubling, PathConfig, SlowStart, Vegas};
+use gallop::vegas::{Doubling, Options, SlowStart, Vegas};
 use path_model::{Flow, MDS, Path};
 
 /// µ·d of Figure 4's path, in packets: 6250 per second, 100 ms and the time to serve one.
 const BANDWIDTH_DELAY_PRODUCT: u64 = 626;
 
-/// The path of 003 §V.B: 6250 packets per second, 50 ms one way.
+/// The path of Ho et al. 2006 §V.B: 6250 packets per second, 50 ms one way.
 fn figure_4(buffer_packets: usize) -> Path {
     Path {
         rate_pps: 6250,
@@ -22,10 +22,12 @@ fn figure_4(buffer_packets: usize) -> Path {
 }
 
 fn flow<S: SlowStart>(path: Path, options: &str) -> Flow<Vegas<S>> {
-    let options = S::DEFAULT_OPTIONS
-        .with("alpha=1,beta=3,gamma=1")
-        .and_then(|paper| paper.with(options))
-        .expect("valid options");
+    let gamma = if options.is_empty() {
+        "gamma=1"
+    } else {
+        options
+    };
+    let options = Options::parse(&format!("alpha=1,beta=3,{gamma}")).expect("valid options");
     let config = PathConfig {
         max_datagram_size_bytes: MDS,
         initial_window_packets: 2,
@@ -34,16 +36,16 @@ fn flow<S: SlowStart>(path: Path, options: &str) -> Flow<Vegas<S>> {
     Flow::new(path, Vegas::new(options, &config))
 }
 
-fn window(flow: &Flow<impl Controller>) -> u64 {
+fn window(flow: &Flow<Vegas<impl SlowStart>>) -> u64 {
     flow.controller.state().window_packets
 }
 
-fn phase(flow: &Flow<impl Controller>) -> Phase {
+fn phase(flow: &Flow<Vegas<impl SlowStart>>) -> Phase {
     flow.controller.state().phase
 }
 
 /// The window that each round ends with, from round 0 on; a round is 100.16 ms long.
-fn windows_by_round(mut flow: Flow<impl Controller>, rounds: u32) -> Vec<u64> {
+fn windows_by_round(mut flow: Flow<Vegas<impl SlowStart>>, rounds: u32) -> Vec<u64> {
     (0..rounds)
         .map(|round| {
             let mut last = window(&flow);
@@ -80,7 +82,7 @@ fn table_3_gallop_vegas_grows_by_one_more_each_round() {
 fn figure_4_gallop_vegas_finds_the_available_window_without_loss() {
     for buffer_packets in [100, 30] {
         let mut flow = flow::<StableGrowth>(figure_4(buffer_packets), "");
-        flow.run_while(|flow| phase(flow) == Phase::StableGrowth, 20.0);
+        flow.run_while(|flow| phase(flow) == Phase::SlowStart, 20.0);
         let exit = flow.elapsed();
         assert!(
             (11.4 * 0.95..=11.4 * 1.05).contains(&exit),
@@ -175,7 +177,7 @@ fn example_2_half_the_rate_and_delay() {
 
     let mut gallop = flow::<StableGrowth>(path(), "");
     gallop.run_while(|flow| window(flow) < available, 20.0);
-    // 003's (19) rounds one way or the other to give 26; the pseudo code takes a few rounds more.
+    // The paper's (19) rounds one way or the other to give 26; the pseudo code takes a few rounds more.
     assert!(
         (24.0..=34.0).contains(&rounds(gallop.elapsed())),
         "{}",

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::controller::{Controller, PathConfig};
+use crate::copa;
 use crate::cubic::Cubic;
 use crate::gallop::StableGrowth;
 use crate::loss_based;
@@ -16,6 +17,7 @@ use crate::vegas::{self, Doubling};
 pub static CATALOG: &[Entry] = &[
     Entry::of::<vegas::Options<Doubling>>(),
     Entry::of::<vegas::Options<StableGrowth>>(),
+    Entry::of::<copa::Options>(),
     Entry::of::<loss_based::Options<Cubic>>(),
     Entry::of::<loss_based::Options<Reno>>(),
 ];

@@ -30,6 +30,7 @@
 mod base_rtt;
 pub mod catalog;
 pub mod controller;
+pub mod copa;
 mod cubic;
 pub mod gallop;
 mod hystart;

@@ -229,7 +229,7 @@ fn transfer(name: &str, seen: &Seen) {
 
 #[test]
 fn nothing_is_changed_or_lost_on_the_way_to_a_controller_and_back() {
-    for name in ["vegas", "gallop-vegas:alpha=1,beta=3", "cubic-rfc9438"] {
+    for name in ["vegas", "gallop-vegas:alpha=1,beta=3", "copa"] {
         let seen = Seen::default();
         isolated(SEED, || transfer(name, &seen)).expect("clock and entropy are linked");
         let seen = seen.lock().unwrap();

@@ -17,7 +17,7 @@ use crate::life::{Event, Life, Selection, Span};
 ///
 /// If a statement does not hold.
 pub fn check(life: &Life) {
-    let others = ["", "hystart=off"];
+    let others = ["", "delta=0.004,compete=on", "hystart=off"];
     for entry in CATALOG {
         let algorithms = others.iter().filter_map(|text| entry.algorithm(text).ok());
         for algorithm in algorithms {

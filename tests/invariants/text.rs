@@ -13,7 +13,7 @@ pub enum Piece {
     Character(char),
 }
 
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 27] = [
     "vegas:",
     "gallop-vegas:",
     "alpha=",
@@ -34,9 +34,12 @@ const WORDS: [&str; 24] = [
     "inf",
     "1e999",
     "-0",
+    "copa:",
     "cubic-rfc9438:",
     "reno-rfc9002",
+    "delta=",
     "hystart=",
+    "compete=",
     "on",
 ];
 

@@ -417,7 +417,7 @@ mod tests {
         for (line, message) in [
             (
                 "--cc vega",
-                "unknown congestion controller `vega`: did you mean `vegas`? the controllers are vegas, gallop-vegas, cubic-rfc9438, reno-rfc9002, reno, cubic and bbr2",
+                "unknown congestion controller `vega`: did you mean `vegas`? the controllers are vegas, gallop-vegas, copa, cubic-rfc9438, reno-rfc9002, reno, cubic and bbr2",
             ),
             (
                 "--cc reno:beta=1",

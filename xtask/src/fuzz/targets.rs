@@ -108,6 +108,7 @@ pub const TARGETS: [Target; 7] = [
 const CONTROLLERS: &[&str] = &[
     "src/base_rtt.rs",
     "src/controller.rs",
+    "src/copa.rs",
     "src/cubic.rs",
     "src/gallop.rs",
     "src/hystart.rs",

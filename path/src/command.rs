@@ -308,3 +308,28 @@ fn write_report(report: &Report, json: Option<&std::path::Path>) -> Result<(), A
     gallop_files::write(file, text.as_bytes()).map_err(failed)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_a_repeated_flag_holds() {
+        let line = "gallop-path run --rate 10mbit --delay 1ms --rate 50mbit --delay 2s";
+        match Arguments::try_parse_from(line.split(' ')).unwrap().command {
+            Task::Run(task) => {
+                assert_eq!(task.path.rate, "50mbit".parse().unwrap());
+                assert_eq!(task.path.delay, Duration::from_secs(2));
+            }
+            Task::Check(task) => panic!("{task:?}"),
+        }
+    }
+
+    #[test]
+    fn times_and_rates_have_a_unit() {
+        for (flag, value) in [("--delay", "15"), ("--rate", "10000000"), ("--queue", "25")] {
+            let error = Arguments::try_parse_from(["gallop-path", "run", flag, value]).unwrap_err();
+            assert!(error.to_string().contains("it has no unit; use"), "{error}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! A few minutes of a long run; `gallop-sim soak` runs for hours.
 
+use std::process::Command;
 use std::time::Duration;
 
 use gallop_sim::soak::{Options, Soak, Summary};
@@ -37,4 +38,22 @@ fn the_seed_determines_everything() {
     let first = come_to(2);
     assert_eq!(first, come_to(2));
     assert_ne!(first, come_to(3));
+}
+
+#[test]
+fn the_last_of_a_repeated_flag_holds_and_times_have_a_unit() {
+    let soak = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gallop-sim"));
+        command.arg("soak").args(flags).output().unwrap()
+    };
+    // Nothing would end a soak of 24 hours within the time of a test.
+    let output = soak(&["--duration", "24h", "--duration", "1s"]);
+    assert!(output.status.success(), "{output:?}");
+    let output = soak(&["--duration", "60"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("it has no unit; use ns, us, ms, s, min, h"),
+        "{error}"
+    );
 }

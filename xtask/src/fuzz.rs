@@ -323,6 +323,8 @@ fn read(path: &Path) -> Result<Vec<corpus::Numbered>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -339,6 +341,15 @@ mod tests {
             "6000000000000000h",
         ] {
             assert!(whole_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_holds() {
+        let line = ["cargo xtask", "fuzz", "--time", "60s", "--time", "2min"];
+        match crate::Arguments::try_parse_from(line).unwrap().command {
+            crate::Command::Fuzz(arguments) => assert_eq!(arguments.time, 120),
+            other => panic!("{other:?}"),
         }
     }
 }

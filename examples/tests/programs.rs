@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_tokio-quiche-server");
 const CLIENT: &str = env!("CARGO_BIN_EXE_quiche-client");
+const OWN_CONTROLLER: &str = env!("CARGO_BIN_EXE_own-controller");
 
 /// A running server, which ends with the test.
 struct Server {
@@ -119,8 +120,44 @@ fn the_client_trusts_only_certificates_that_it_is_told_to() {
 }
 
 #[test]
+fn the_own_controller_runs_beside_another_and_is_plotted() {
+    let folder = tempfile::tempdir().unwrap();
+    let plot = |file: &Path| {
+        let mut command = Command::new(OWN_CONTROLLER);
+        command
+            .args(["--cc", "copa", "--out"])
+            .arg(file)
+            .output()
+            .unwrap()
+    };
+    let file = folder.path().join("plot.svg");
+    let output = plot(&file);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let svg = fs::read_to_string(&file).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("Eighth") && svg.contains("copa"));
+    // Both windows, with a point for most intervals of 20 ms in 30 s and in 20 s.
+    let points = |line: &str| line.split("points=").nth(1).map(|it| it.split(' ').count());
+    let points: Vec<usize> = svg
+        .lines()
+        .filter_map(points)
+        .filter(|&it| it > 100)
+        .collect();
+    assert_eq!(points.len(), 2, "{points:?}");
+    assert!(points[0] > 1000 && points[1] > 700, "{points:?}");
+
+    let nowhere = plot(&folder.path().join("none").join("plot.svg"));
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(
+        text(&nowhere.stderr).contains("--out"),
+        "{}",
+        text(&nowhere.stderr)
+    );
+}
+
+#[test]
 fn a_wrong_controller_is_refused_at_its_flag() {
-    for program in [SERVER, CLIENT] {
+    for program in [SERVER, CLIENT, OWN_CONTROLLER] {
         for (controller, named) in [("vega", "`vega`"), ("vegas:alpha=x", "`alpha`")] {
             let output = Command::new(program)
                 .args(["--cc", controller])

@@ -8,7 +8,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
-use gallop::Algorithm;
+use gallop::stack::quiche::Selection;
 use mio::{Events, Interest, Poll, Token};
 use quiche::h3::{self, Header, NameValue};
 use quiche::{Config, ConnectionId, RecvInfo};
@@ -16,14 +16,14 @@ use url::Url;
 
 /// Fetch a URL over HTTP/3 with quiche and write it to standard output, or upload a file to it
 #[derive(Parser)]
-#[command(version, args_override_self = true)]
+#[command(version, args_override_self = true, after_help = Selection::help())]
 struct Arguments {
     /// https://NAME[:PORT]/PATH
     url: Url,
 
     /// Congestion controller of this end, which matters for uploads
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
-    cc: Algorithm,
+    cc: Selection,
 
     /// Upload this file with POST, instead of GET
     #[arg(long, value_name = "FILE")]
@@ -53,9 +53,8 @@ fn main() -> anyhow::Result<()> {
         None => None,
     };
 
-    gallop::register()?;
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
-    config.set_cc_algorithm_name(&arguments.cc.to_string())?;
+    arguments.cc.configure(&mut config)?;
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
     config.verify_peer(true);
     if let Some(file) = &arguments.ca {

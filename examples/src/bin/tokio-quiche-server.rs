@@ -10,7 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use clap::Parser;
 use futures_util::{SinkExt, StreamExt};
-use gallop::Algorithm;
+use gallop::stack::quiche::Selection;
 use percent_encoding::percent_decode_str;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
@@ -27,7 +27,7 @@ use tokio_quiche::{ConnectionParams, ServerH3Controller, ServerH3Driver};
 
 /// Serve the files of a folder over HTTP/3 with tokio-quiche
 #[derive(Parser)]
-#[command(version, args_override_self = true)]
+#[command(version, args_override_self = true, after_help = Selection::help())]
 struct Arguments {
     /// Address and port to listen on
     #[arg(long, default_value = "127.0.0.1:4433")]
@@ -39,7 +39,7 @@ struct Arguments {
 
     /// Congestion controller
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
-    cc: Algorithm,
+    cc: Selection,
 
     /// Certificate chain (PEM)
     #[arg(long, value_name = "FILE")]

@@ -201,7 +201,7 @@ impl Link {
     #[must_use]
     pub fn measures(&self, now: Time) -> Vec<Measure> {
         let meter = &self.meter;
-        let count = |metric, value: u64| Measure::new(metric, "", value as f64);
+        let count = |metric, value: u64| Measure::new(metric, "packets", value as f64);
         let mut measures = vec![
             Measure::new("utilisation", "", self.utilisation(now)),
             count("impaired", meter.impaired()),
@@ -221,6 +221,7 @@ impl Link {
         measures.extend([
             Measure::new("queue_mean_packets", "packets", meter.mean_packets(now)),
             Measure::new("queue_sd_packets", "packets", meter.deviation_packets(now)),
+            count("queue_p95_packets", meter.p95_packets(now) as u64),
             Measure::new("queue_max_packets", "packets", max_packets),
             count("drops", meter.drops()),
             Measure::new("drop_ratio", "", meter.drops() as f64 / arrived),

@@ -38,6 +38,8 @@ pub struct Meter {
     /// Integral of its square, in packet² nanoseconds.
     square_area: u128,
     max_packets: usize,
+    /// For every length of the queue in packets, the nanoseconds for which it had that.
+    held: Vec<u64>,
     /// Since the start of the simulation.
     total: Counters,
     /// The value of `total` at the time at which measuring started.
@@ -51,6 +53,7 @@ impl Meter {
         self.since = now;
         self.area = 0;
         self.square_area = 0;
+        self.held.clear();
         self.max_packets = self.backlog.packets;
         self.before = self.total;
     }
@@ -60,6 +63,11 @@ impl Meter {
         let area = self.area_since(now);
         self.area += area;
         self.square_area += area * self.backlog.packets as u128;
+        let packets = self.backlog.packets;
+        if self.held.len() <= packets {
+            self.held.resize(packets + 1, 0);
+        }
+        self.held[packets] += (now - self.since).as_nanos() as u64;
         self.since = now;
         self.backlog = backlog;
         self.max_packets = self.max_packets.max(backlog.packets);
@@ -117,6 +125,25 @@ impl Meter {
         let mean = self.mean_packets(now);
         let variance = self.per_time(square_area, now) - mean * mean;
         variance.max(0.0).sqrt()
+    }
+
+    /// The least length in packets, the one in service included, that the queue did not exceed
+    /// for 95 % of the time until `now`; 0 when no time has passed.
+    #[must_use]
+    pub fn p95_packets(&self, now: Time) -> usize {
+        let elapsed = (now - self.start).as_nanos();
+        let current = (self.backlog.packets, (now - self.since).as_nanos());
+        let mut until = 0;
+        for packets in 0..self.held.len().max(current.0 + 1) {
+            until += self.held.get(packets).map_or(0, |&held| u128::from(held));
+            if packets == current.0 {
+                until += current.1;
+            }
+            if until * 100 >= elapsed * 95 {
+                return packets;
+            }
+        }
+        self.max_packets
     }
 
     fn per_time(&self, area: u128, now: Time) -> f64 {
@@ -260,6 +287,21 @@ mod tests {
         // 10 ms of 0, 10 ms of 4, 20 ms of 1.
         assert_eq!(meter.mean_packets(at(40)), 1.5);
         assert_eq!(meter.max_packets(), 4);
+    }
+
+    #[test]
+    fn the_95th_percentile_is_the_length_that_is_seldom_exceeded() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.p95_packets(Time::ZERO), 0);
+        // 900 ms of 2, 50 ms of 9, no time of 30, 50 ms of 7.
+        for (time, packets) in [(0, 2), (400, 9), (450, 2), (950, 30), (950, 7)] {
+            meter.record(backlog(packets), at(time));
+        }
+        assert_eq!(meter.p95_packets(at(1000)), 7);
+        meter.record(backlog(9), at(1000));
+        assert_eq!(meter.p95_packets(at(1100)), 9);
+        meter.restart(at(1100));
+        assert_eq!(meter.p95_packets(at(1200)), 9);
     }
 
     #[test]

@@ -70,7 +70,7 @@ def buffers() -> Lab:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = both(tmp_path_factory.mktemp("papers"), [fairness(), buffers()])
-    steady_trace().save(directory / "gallop/buffers" / "traces" / "4-f-0.sqlog")
+    steady_trace().save(directory / "gallop/buffers" / "traces" / "4" / "f-0.server.sqlog")
     assert main(["papers", str(directory), "--json", str(directory / "copy.json")]) == 0
     return directory
 

@@ -12,7 +12,7 @@ use crate::record::{
 };
 use crate::settings::Controller;
 use crate::topology::{Dumbbell, LinkId};
-use crate::trace_file;
+use crate::trace_file::TraceFile;
 use crate::units::WIRE_OVERHEAD_BYTES;
 use gallop::AlgorithmError;
 use gallop::stack::quiche::Selection;
@@ -258,8 +258,8 @@ impl Job {
         let mut traces = Vec::new();
         for flow in 0..scenario.flows {
             let file = directory.join(trace_file_name(flow));
-            let (writer, failure) = trace_file::create(&file).map_err(cannot_write(&file))?;
-            traces.push((file, failure));
+            let (kept, writer) = TraceFile::create(&file).map_err(cannot_write(&file))?;
+            traces.push((file, kept));
             let flow = Flow {
                 initial_window_packets: scenario.initial_window_packets,
                 datagram_bytes: scenario.datagram_bytes,
@@ -289,8 +289,8 @@ impl Job {
         self.write_record(directory, &simulation, path.bottleneck)?;
         write_queue(directory, &simulation, path.bottleneck)?;
         drop(simulation);
-        for (file, failure) in traces {
-            failure.check().map_err(cannot_write(&file))?;
+        for (file, kept) in traces {
+            kept.finish().map_err(cannot_write(&file))?;
         }
         Ok(())
     }

@@ -45,8 +45,15 @@ fn points_are_the_product_of_sweeps_and_runs() {
     assert_eq!(setup.host_jitter.as_micros(), 120);
     assert_eq!(experiment.axes[0].numbers(), Some(vec![0.001, 0.02]));
     assert_eq!(experiment.axes[2].numbers(), None);
-    assert_eq!(experiment.traces_of(&experiment.points[1]), ["short"]);
-    assert!(experiment.traces_of(&experiment.points[0]).is_empty());
+    let kept = |point: usize, flow, member| {
+        experiment.keeps_trace(&experiment.points[point], flow, member)
+    };
+    assert!(kept(1, "short", 0));
+    assert!(!kept(1, "short", 1) && !kept(1, "long", 0) && !kept(0, "short", 0));
+    assert_eq!(
+        experiment.trace_file(&experiment.points[1], "short", 0),
+        Path::new("traces/1/short-0.server.sqlog")
+    );
 }
 
 #[test]
@@ -113,7 +120,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "metric = \"lost_packets\"",
             "metric = \"lost_packet\"",
-            "fairness.toml:100:20: claim[0].value.metric: unknown metric of run `lost_packet`: did you mean `lost_packets`? there are events, jain, lost_packets, simulated_s, throughput_sum_bps",
+            "fairness.toml:100:20: claim[0].value.metric: unknown metric of run `lost_packet`: did you mean `lost_packets`? there are available_window_reached_s, events, jain, loss_ratio, lost_packets, retransmitted_bytes, rtt_mean_s, rtt_p95_s, sent_packets, simulated_s, slow_start_exit_s, slow_start_s, throughput_sum_bps, time_to_95_percent_s",
         ),
         (
             "cc = \"reno\"",

@@ -42,7 +42,7 @@ fn written(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         "experiment.json",
         "results.parquet",
         "series.parquet",
-        "traces/1-short-0.sqlog",
+        "traces/1/short-0.server.sqlog",
     ];
     let read = |file| fs::read(directory.join(file)).expect(file);
     files.map(|file| (file.into(), read(file))).into()

@@ -1,45 +1,7 @@
 //! What is measured at a flow.
 //!
-//! Counters and means are of the time since [`Simulation::start_measuring`]
-//! (from the start of the simulation without that), unless the table says
-//! otherwise. A packet is what a datagram of full size carries of a stream
-//! ([`stream_bytes_per_packet`]). What makes no sense for a flow is absent.
-//!
-//! | metric | unit | meaning |
-//! |---|---|---|
-//! | `received_bytes`, `received_packets` | bytes, packets | stream data that the client's application has read |
-//! | `throughput_bps`, `throughput_pps` | bit/s, packets/s | the same over the time from the start of the flow (its first packet) to its end, as far as it was measured |
-//! | `sent_packets`, `lost_packets` | packets | QUIC packets that the server sent, and declared lost |
-//! | `retransmitted_bytes`, `retransmitted_packets` | bytes, packets | stream data that the server sent again |
-//! | `retransmit_ratio` | | retransmitted packets over sent packets |
-//! | `timeouts` | | probe timeouts of the server (RFC 9002 §6.2) |
-//! | `finished` | | 1 when the client has read to the end, else 0 |
-//! | `completion_s` | s | from the start of the flow to its end, whenever measuring began |
-//! | `cwnd_mean_packets` | packets | mean over time of the congestion window, in datagrams |
-//! | `rtt_mean_s` | s | mean over time of the server's smoothed RTT |
-//! | `rtt_min_s` | s | the least RTT that the server has seen, whenever measuring began |
-//!
-//! One connection, from its start:
-//!
-//! | metric | unit | meaning |
-//! |---|---|---|
-//! | `slow_start_exit_s` | s | first change of the congestion state from slow start (or stable growth, or startup) to another; of quiche's own controllers, when they say so |
-//! | `window_at_exit_packets` | packets | the window just before: a cut on leaving comes after |
-//! | `lost_in_slow_start_packets` | packets | packets lost until then, those found lost with it included |
-//! | `window_settled_packets` | packets | the window ten BaseRTTs after that |
-//! | `available_window_reached_s` | s | first time that the window, in whole datagrams, was at least µ·BaseRTT + α − 1, or µ·BaseRTT for controllers without α; µ is the flow's share of the narrowest link in packets per second, BaseRTT the server's last value |
-//! | `converged_s` | s | from when on the window, in whole datagrams, was between µ·BaseRTT + α − 1 and µ·BaseRTT + β + 1 for ten BaseRTTs, for the first time; Vegas and Gallop-Vegas only |
-//! | `responses` | | answers read to their end, of a flow that asks more than once |
-//! | `response_time_mean_s`, `response_time_p95_s` | s | from request to the end of the answer |
-//!
-//! Many short connections of one flow:
-//!
-//! | metric | unit | meaning |
-//! |---|---|---|
-//! | `connections`, `connections_finished` | | connections that started, and that finished |
-//! | `completion_mean_s`, `completion_p95_s` | s | from start to end of those that finished |
-//!
-//! A media stream adds what its [`Player`](crate::Player) measures.
+//! `docs/metrics.md` says what each metric means. Those of a media stream are its
+//! [`Player`](crate::Player)'s.
 
 use crate::endpoint::Connection;
 use crate::endpoint::application::Answer;
@@ -50,6 +12,7 @@ use crate::measure::Measure;
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
 use gallop::Algorithm;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// So many BaseRTTs after slow start the window has settled: Ho et al. 2006 §V.B sees it
@@ -71,6 +34,8 @@ pub(crate) struct FlowMeter {
     sampled_at: Option<Time>,
     window: Mean,
     smoothed_rtt: Mean,
+    rtt_spread: Spread,
+    slow_start: SlowStart,
     exit: Option<Exit>,
     settled_bytes: Option<f64>,
     /// Times at which the window, in whole datagrams, was larger than ever.
@@ -127,6 +92,79 @@ impl Mean {
     }
 }
 
+/// The times for which a value that stays until it changes had each of its values, to a thousandth
+/// of the value.
+#[derive(Clone, Debug, Default)]
+struct Spread {
+    current: Option<(Time, u64)>,
+    held: BTreeMap<u64, Duration>,
+}
+
+impl Spread {
+    /// Keeps so many leading bits of a value.
+    const BITS: u32 = 10;
+
+    fn record(&mut self, now: Time, value: Duration) {
+        self.advance(now);
+        let nanoseconds = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+        let rest = nanoseconds
+            .checked_ilog2()
+            .map_or(0, |bits| bits.saturating_sub(Self::BITS));
+        self.current = Some((now, nanoseconds >> rest << rest));
+    }
+
+    fn advance(&mut self, now: Time) {
+        if let Some((since, value)) = self.current {
+            *self.held.entry(value).or_default() += now - since;
+            self.current = Some((now, value));
+        }
+    }
+
+    /// Forgets what was until now.
+    fn restart(&mut self, now: Time) {
+        self.current = self.current.map(|(_, value)| (now, value));
+        self.held.clear();
+    }
+
+    /// The least value that was not exceeded for 95 % of the time, in seconds.
+    fn p95_s(mut self, now: Time) -> Option<f64> {
+        self.advance(now);
+        let all: Duration = self.held.values().sum();
+        let mut left = all.mul_f64(0.95);
+        let mut last = None;
+        for (&value, &held) in &self.held {
+            last = Some(Duration::from_nanos(value).as_secs_f64());
+            if held >= left {
+                break;
+            }
+            left -= held;
+        }
+        last.filter(|_| !all.is_zero())
+    }
+}
+
+/// The total time in slow start, of a controller that tells its state.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlowStart {
+    current: Option<(Time, bool)>,
+    total: Duration,
+}
+
+impl SlowStart {
+    fn record(&mut self, now: Time, slow: bool) {
+        if let Some((since, true)) = self.current {
+            self.total += now - since;
+        }
+        self.current = Some((now, slow));
+    }
+
+    fn total(mut self, until: Time) -> Option<Duration> {
+        let (since, slow) = self.current?;
+        self.record(until.max(since), slow);
+        Some(self.total)
+    }
+}
+
 /// What the sender knows as the RTT without queues: the controller's BaseRTT, or
 /// the least RTT.
 pub(crate) fn base_rtt(connection: &Connection) -> Option<Duration> {
@@ -164,6 +202,8 @@ impl FlowMeter {
             sampled_at: None,
             window: Mean::default(),
             smoothed_rtt: Mean::default(),
+            rtt_spread: Spread::default(),
+            slow_start: SlowStart::default(),
             exit: None,
             settled_bytes: None,
             peaks: Vec::new(),
@@ -177,6 +217,7 @@ impl FlowMeter {
         self.mark = report;
         self.window.restart(now);
         self.smoothed_rtt.restart(now);
+        self.rtt_spread.restart(now);
     }
 
     /// The connection has done something that may have changed its window.
@@ -189,9 +230,10 @@ impl FlowMeter {
         let mut window_bytes = None;
         if let Some(controller) = controller {
             window_bytes = Some(controller.congestion_window() as f64);
-            if self.exit.is_none() {
-                let state = controller.state_str(std::time::Instant::now());
-                left_slow_start = !is_slow_start(state);
+            if self.exit.is_none() || sample {
+                let slow = is_slow_start(controller.state_str(std::time::Instant::now()));
+                left_slow_start = self.exit.is_none() && !slow;
+                self.slow_start.record(now, slow);
             }
         }
         if sample {
@@ -200,6 +242,7 @@ impl FlowMeter {
                 // Before the first sample this is only a guess.
                 if stats.min_rtt.is_some() {
                     self.smoothed_rtt.record(now, stats.rtt.as_secs_f64());
+                    self.rtt_spread.record(now, stats.rtt);
                 }
                 if controller.is_none() {
                     window_bytes = Some(stats.cwnd as f64);
@@ -273,6 +316,9 @@ impl FlowMeter {
         let exit = self.exit.as_ref();
         let share = fair_packets_per_s.zip(report.base_rtt);
         let in_flight = share.map(|(rate, base_rtt)| rate * base_rtt.as_secs_f64());
+        let available = in_flight.zip(self.thresholds);
+        let available = available
+            .map(|(in_flight, (alpha, beta))| (in_flight + alpha, in_flight + beta));
         // Whoever looks ten BaseRTTs later, even if nothing happened in between.
         let settled = self.settled_bytes.or_else(|| {
             let exit = exit?;
@@ -287,10 +333,17 @@ impl FlowMeter {
             self.smoothed_rtt
                 .mean(until)
                 .map(|rtt| Measure::new("rtt_mean_s", "s", rtt)),
+            self.rtt_spread
+                .clone()
+                .p95_s(until)
+                .map(|rtt| Measure::new("rtt_p95_s", "s", rtt)),
             report
                 .min_rtt
                 .map(|rtt| Measure::new("rtt_min_s", "s", rtt.as_secs_f64())),
             exit.map(|exit| Measure::new("slow_start_exit_s", "s", seconds(exit.at))),
+            self.slow_start
+                .total(until)
+                .map(|total| Measure::new("slow_start_s", "s", total.as_secs_f64())),
             exit.map(|exit| {
                 let window = packets(exit.window_before_bytes);
                 Measure::new("window_at_exit_packets", "packets", window)
@@ -299,6 +352,9 @@ impl FlowMeter {
                 Measure::new("lost_in_slow_start_packets", "packets", exit.lost as f64)
             }),
             settled.map(|bytes| Measure::new("window_settled_packets", "packets", packets(bytes))),
+            available.map(|(low, _)| Measure::new("available_window_low_packets", "packets", low)),
+            available
+                .map(|(_, high)| Measure::new("available_window_high_packets", "packets", high)),
             in_flight
                 .and_then(|in_flight| self.reached(in_flight))
                 .map(|time| Measure::new("available_window_reached_s", "s", seconds(time))),
@@ -469,6 +525,8 @@ fn counters(counted: &FlowReport, active: Duration, packet_bytes: u64) -> Vec<Me
     if counted.packets_sent > 0 {
         let ratio = packets(counted.retransmitted_bytes) / counted.packets_sent as f64;
         measures.push(Measure::new("retransmit_ratio", "", ratio));
+        let lost = counted.packets_lost as f64 / counted.packets_sent as f64;
+        measures.push(Measure::new("loss_ratio", "", lost));
     }
     if active_s > 0.0 {
         let pps = packets(counted.received_bytes) / active_s;
@@ -526,6 +584,38 @@ mod tests {
         mean.restart(at(30));
         mean.record(at(40), 3.0);
         assert!(close(mean, 2.0));
+    }
+
+    #[test]
+    fn the_95th_percentile_over_time_is_weighted_by_time() {
+        let mut spread = Spread::default();
+        assert_eq!(spread.clone().p95_s(at(10)), None);
+        let milliseconds = |value: u64| Duration::from_millis(value);
+        // 940 ms of 40 ms, 20 ms of 80 ms, 40 ms of 120 ms.
+        for (time, rtt) in [(0, 40), (500, 120), (540, 40), (980, 80)] {
+            spread.record(at(time), milliseconds(rtt));
+        }
+        let close = |spread: &Spread, expected: f64| {
+            let found = spread.clone().p95_s(at(1000)).expect("a percentile");
+            assert!((found / expected - 1.0).abs() < 1e-3, "{found}");
+        };
+        close(&spread, 0.080);
+        spread.restart(at(990));
+        close(&spread, 0.080);
+        spread.record(at(990), milliseconds(40));
+        close(&spread, 0.040);
+    }
+
+    #[test]
+    fn time_in_slow_start_counts_every_stay() {
+        let mut slow_start = SlowStart::default();
+        assert_eq!(slow_start.total(at(10)), None);
+        for (time, slow) in [(0, true), (100, false), (300, true), (350, false)] {
+            slow_start.record(at(time), slow);
+        }
+        assert_eq!(slow_start.total(at(1000)), Some(Duration::from_millis(150)));
+        slow_start.record(at(1000), true);
+        assert_eq!(slow_start.total(at(1020)), Some(Duration::from_millis(170)));
     }
 
     #[test]

@@ -158,12 +158,15 @@ pub struct Series {
     pub seeds: NonZeroU64,
 }
 
-/// A table `[[trace]]`: the server's qlog of a flow is kept, of the first seed.
+/// A table `[[trace]]`: the server's qlogs of a flow are kept, of the first seed.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Trace {
-    /// The flow, of which the first member is kept.
+    /// The flow.
     pub flow: String,
+    /// True if the qlogs of all its members are kept, false if only the first member's is.
+    #[serde(default)]
+    pub every_member: bool,
     /// At which points.
     #[serde(default, rename = "where")]
     pub points: Where,
@@ -172,7 +175,7 @@ pub struct Trace {
 /// The table `[fast]`: what is left when there is little time.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Fast {
+pub(crate) struct Fast {
     pub(super) seeds: Option<NonZeroU64>,
     #[serde(default, rename = "where")]
     pub(super) points: Where,

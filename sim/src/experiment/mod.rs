@@ -11,6 +11,7 @@ mod file;
 mod library;
 pub mod metric;
 pub mod network;
+mod plain_path;
 mod setup;
 pub mod traffic;
 
@@ -20,6 +21,7 @@ pub use claim::{Across, AcrossName, Claim, Crossing, Override, Plot, PlotKind, Q
 pub use error::{ExperimentError, Problem};
 pub use file::{Series, Trace};
 pub use library::{Library, LibraryError};
+pub use plain_path::PlainPath;
 pub use setup::{FlowSetup, Setup};
 
 use crate::invalid::{Invalid, require};
@@ -30,6 +32,7 @@ use document::{Document, Located, problem, unknown_name};
 use file::{Fast, File};
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// An experiment, checked.
@@ -51,7 +54,13 @@ pub struct Experiment {
     pub runs: Vec<Run>,
     /// The points: the product of what varies.
     pub points: Vec<Point>,
-    /// Seeds 1 to this are run at every point.
+    /// The command that runs it again.
+    pub command: String,
+    /// The folder of its results in that of a sweep.
+    pub directory: PathBuf,
+    /// The first seed that is run at every point.
+    pub first_seed: u64,
+    /// So many seeds are run, from the first one up.
     pub seeds: u64,
     /// Whose formulas are evaluated for every point.
     pub analysis: Option<Analysis>,
@@ -65,7 +74,7 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// What papers say.
     pub claims: Vec<Claim>,
-    fast: Fast,
+    pub(crate) fast: Fast,
 }
 
 /// A point of an experiment.
@@ -103,6 +112,8 @@ impl Experiment {
         match read(text) {
             Ok(experiment) => Ok(Experiment {
                 name: name.to_owned(),
+                command: format!("cargo xtask papers {name}"),
+                directory: PathBuf::from(name),
                 path,
                 ..experiment
             }),
@@ -151,14 +162,32 @@ impl Experiment {
         files.map(|file| directory.join(file)).collect()
     }
 
-    /// The flows of which the qlog is kept at a point.
+    /// The seeds that are run at every point.
     #[must_use]
-    pub fn traces_of(&self, point: &Point) -> Vec<&str> {
-        let wanted = self
-            .traces
-            .iter()
-            .filter(|trace| trace.points.includes(&self.axes, &point.labels));
-        wanted.map(|trace| trace.flow.as_str()).collect()
+    pub fn all_seeds(&self) -> RangeInclusive<u64> {
+        self.first_seed..=self.first_seed.saturating_add(self.seeds - 1)
+    }
+
+    /// True if the qlog of a member of a flow is kept at a point, under the first seed.
+    #[must_use]
+    pub fn keeps_trace(&self, point: &Point, flow: &str, member: usize) -> bool {
+        self.traces.iter().any(|trace| {
+            trace.flow == flow
+                && (member == 0 || trace.every_member)
+                && trace.points.includes(&self.axes, &point.labels)
+        })
+    }
+
+    /// The place of a qlog in the experiment's folder of results.
+    #[must_use]
+    pub fn trace_file(&self, point: &Point, flow: &str, member: usize) -> PathBuf {
+        let folder = match (&self.axes[..], &point.labels[..]) {
+            ([_], [run]) => run.clone(),
+            _ => point.number.to_string(),
+        };
+        Path::new("traces")
+            .join(folder)
+            .join(format!("{flow}-{member}.server.sqlog"))
     }
 }
 
@@ -208,6 +237,9 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
         axes: described,
         runs: axes.runs(),
         points,
+        command: String::new(),
+        directory: PathBuf::new(),
+        first_seed: 1,
         seeds: file.seeds.get(),
         analysis: file.analysis,
         series: file.series,

@@ -9,11 +9,12 @@ use crate::units::{Size, Span};
 use gallop::stack::quiche::Selection;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The smallest datagram a QUIC path must carry (RFC 9000 §14), and the largest
 /// UDP payload over IPv4.
-const DATAGRAM_BYTES: std::ops::RangeInclusive<usize> = 1200..=65_507;
+const DATAGRAM_BYTES: RangeInclusive<usize> = 1200..=65_507;
 
 /// quiche's largest window.
 const MOST_WINDOW_PACKETS: usize = 1 << 20;
@@ -88,6 +89,31 @@ impl Setup {
         self.places.iter().map(|place| place.count).sum()
     }
 
+    /// Lets so many equal flows run in place of those of the first.
+    pub(crate) fn set_members(&mut self, members: usize) {
+        let by_default = self.host_jitter == host_jitter(self.members());
+        if let Some(place) = self.places.first_mut() {
+            place.count = members;
+        }
+        if by_default {
+            self.host_jitter = host_jitter(self.members());
+        }
+    }
+
+    /// Checks what can be changed after a file was read: the datagrams, the initial window, the
+    /// number of flows and the network.
+    ///
+    /// # Errors
+    ///
+    /// Names the first value that makes no sense, by its place in a file.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        within("datagram", self.datagram_bytes, DATAGRAM_BYTES)?;
+        let window = self.initial_window_packets;
+        within("initial-window", window, 1..=MOST_WINDOW_PACKETS)?;
+        within("flow", self.members(), 1..=MOST_FLOWS)?;
+        self.network.validate(&self.places)
+    }
+
     /// About how many packets a run moves, for an estimate of how long it takes.
     #[must_use]
     pub fn cost(&self) -> f64 {
@@ -128,14 +154,10 @@ impl Setup {
         let (true, Ok(network)) = (problems.is_empty(), network) else {
             return Err(problems);
         };
-        let lone = places.iter().map(|place| place.count).sum::<usize>() == 1;
+        let members = places.iter().map(|place| place.count).sum();
         let host_jitter = match file.host_jitter {
             Some(jitter) => jitter.duration(),
-            // A flow alone has nothing to fall into step with, and a jitter of
-            // 60 µs in the mean looks like a fraction of a packet of backlog to a
-            // controller that watches delays.
-            None if lone => Duration::ZERO,
-            None => HOST_JITTER,
+            None => host_jitter(members),
         };
         Ok(Setup {
             duration: file.duration.duration(),
@@ -150,6 +172,23 @@ impl Setup {
             flows: file.flow.iter().map(|flow| flow.setup(cc)).collect(),
         })
     }
+}
+
+/// The jitter of hosts where nothing is said. A flow alone has nothing to fall into step with, and
+/// a jitter of 60 µs in the mean looks like a fraction of a packet of backlog to a controller that
+/// watches delays.
+fn host_jitter(members: usize) -> Duration {
+    match members {
+        1 => Duration::ZERO,
+        _ => HOST_JITTER,
+    }
+}
+
+/// Checks that a value is in its range.
+fn within(place: &str, value: usize, range: RangeInclusive<usize>) -> Result<(), Invalid> {
+    require(range.contains(&value), place, || {
+        format!("{value} is not from {} to {}", range.start(), range.end())
+    })
 }
 
 fn network(file: &File) -> Result<Network, Invalid> {
@@ -187,11 +226,6 @@ fn check_times(file: &File) -> Result<(), Invalid> {
 }
 
 fn check_packets(file: &File) -> Result<(), Invalid> {
-    let within = |place: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
-        require(range.contains(&value), place, || {
-            format!("{value} is not from {} to {}", range.start(), range.end())
-        })
-    };
     within("datagram", file.datagram, DATAGRAM_BYTES)?;
     within(
         "initial-window",

@@ -12,6 +12,7 @@ use crate::measure::Measure;
 use crate::moves::Move;
 use crate::random::{self, Random, START_PARTS};
 use crate::settings::Controller;
+use crate::time::Time;
 use crate::units::{WIRE_OVERHEAD_BYTES, stream_bytes_per_packet};
 use rand::RngExt;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(super) struct Member {
     /// Its connections in the simulation.
     pub(super) flows: Vec<usize>,
     /// Its share of the narrowest link on its way, in full datagrams per second.
-    fair_packets_per_s: f64,
+    pub(super) fair_packets_per_s: f64,
 }
 
 /// The members of all flows in the order of the routes, and the connections of
@@ -129,11 +130,24 @@ impl Member {
         }
     }
 
-    /// What was measured of it.
-    pub(super) fn measured(&self, simulation: &Simulation, setup: &Setup) -> Subject {
+    /// What was measured of it; at `had_share` it had had most of its share for a second.
+    pub(super) fn measured(
+        &self,
+        simulation: &Simulation,
+        setup: &Setup,
+        had_share: Option<Duration>,
+    ) -> Subject {
         let many = self.setup(setup).traffic.is_many_connections();
         let measures = match self.flows[..] {
-            [flow] if !many => simulation.measure_flow(flow, Some(self.fair_packets_per_s)),
+            [flow] if !many => {
+                let mut measures = simulation.measure_flow(flow, Some(self.fair_packets_per_s));
+                let started = simulation.report(flow).and_then(|report| report.started);
+                if let (Some(at), Some(started)) = (had_share, started) {
+                    let took = (Time::from(at) - started).as_secs_f64();
+                    measures.push(Measure::new("time_to_95_percent_s", "s", took));
+                }
+                measures
+            }
             _ => simulation.measure_flows(&self.flows),
         };
         self.subject(setup, measures)

@@ -38,10 +38,11 @@ pub(super) fn fingerprint(experiment: &Experiment, program: u64, fast: bool) -> 
         analysis,
         series,
         traces,
+        first_seed,
         ..
     } = experiment;
     let mut hasher = DefaultHasher::new();
-    hasher.write(format!("{points:?} {analysis:?} {series:?} {traces:?}").as_bytes());
+    hasher.write(format!("{points:?} {analysis:?} {series:?} {traces:?} {first_seed}").as_bytes());
     hasher.write_u64(program);
     hasher.write_u8(fast.into());
     for file in experiment.trace_files() {

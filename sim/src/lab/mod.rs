@@ -199,6 +199,23 @@ pub struct Outcome {
     pub failed: Vec<(usize, u64, String)>,
 }
 
+/// A value of results.parquet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The number of the point.
+    pub point: usize,
+    /// The seed.
+    pub seed: u64,
+    /// The thing that was measured: "flow/NAME", "link/NAME", "run" or "analysis".
+    pub subject: String,
+    /// The member of a flow that stands for several, else 0.
+    pub index: usize,
+    /// The metric, one of [`METRICS`](crate::experiment::metric::METRICS).
+    pub metric: String,
+    /// The value, in the metric's unit.
+    pub value: f64,
+}
+
 impl Sweep {
     /// Prepares a sweep over experiments: finds out what is done already and
     /// makes the directories.
@@ -220,7 +237,7 @@ impl Sweep {
             if let Some(seeds) = options.seeds {
                 experiment.seeds = seeds.get();
             }
-            let directory = options.out.join(&experiment.name);
+            let directory = options.out.join(&experiment.directory);
             fs::create_dir_all(&directory).map_err(file_error(&directory))?;
             let fingerprint = journal::fingerprint(&experiment, program, options.fast);
             let (journal, done) = Journal::open(&directory, &experiment.name, fingerprint)
@@ -317,6 +334,38 @@ impl Sweep {
     }
 }
 
+impl Sweep {
+    /// Everything that was measured of an experiment, by its number in the sweep, in the runs that
+    /// have finished.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read.
+    pub fn samples(&self, experiment: usize) -> Result<Vec<Sample>, LabError> {
+        let Some(site) = self.sites.get(experiment) else {
+            return Ok(Vec::new());
+        };
+        let runs = site.journal.read().map_err(file_error(&site.directory))?;
+        let planned = runs
+            .into_values()
+            .filter(|run| site.planned.contains(&(run.point, run.seed)));
+        let of_run = |run: RunOutcome| {
+            run.subjects.into_iter().flat_map(move |subject| {
+                let sample = move |value: outcome::Value| Sample {
+                    point: run.point,
+                    seed: run.seed,
+                    subject: subject.subject.clone(),
+                    index: subject.index,
+                    metric: value.0.into_owned(),
+                    value: value.2,
+                };
+                subject.values.into_iter().map(sample).collect::<Vec<_>>()
+            })
+        };
+        Ok(planned.flat_map(of_run).collect())
+    }
+}
+
 fn insert(outcomes: &Mutex<BTreeMap<usize, Outcome>>, site: usize, outcome: Outcome) {
     let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
     outcomes.insert(site, outcome);
@@ -333,7 +382,7 @@ impl Site {
     ) {
         let before = jobs.len();
         for (position, point) in self.experiment.points.iter().enumerate() {
-            for seed in 1..=self.experiment.seeds {
+            for seed in self.experiment.all_seeds() {
                 let run = (point.number, seed);
                 if shard.has(self.planned.len()) && !done.contains(&run) {
                     jobs.push(Job {
@@ -359,7 +408,7 @@ impl Site {
             experiment: &self.experiment,
             point,
             seed: job.seed,
-            traces: self.directory.join("traces"),
+            directory: &self.directory,
         };
         let told = |simulated: Duration| {
             let nanoseconds = u64::try_from(simulated.as_nanos()).unwrap_or(u64::MAX);

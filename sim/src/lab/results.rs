@@ -2,15 +2,20 @@
 
 use super::outcome::{RunOutcome, Subject, Value};
 use super::table::{Column, Table};
-use crate::experiment::{Axis, Claim, Experiment, Plot, Run, Table as Shown, Trace};
+use crate::experiment::{
+    Axis, Claim, Experiment, FlowSetup, PlainPath, Plot, Point, Run, Table as Shown, Trace,
+};
 use crate::units::stream_bytes_per_packet;
+use gallop::catalog::{Algorithm, CATALOG};
+use gallop::stack::quiche::Selection;
+use gallop_files::WholeFile;
 use parquet::data_type::ByteArray;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The table of results.
 pub(super) const RESULTS: &str = "results.parquet";
@@ -30,7 +35,8 @@ pub(super) type Runs = BTreeMap<(usize, u64), RunOutcome>;
 /// Writes everything into `directory`; files of an earlier sweep are replaced or
 /// removed.
 pub(super) fn write(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
-    describe(experiment).and_then(|text| replace(&directory.join(EXPERIMENT), text.as_bytes()))?;
+    describe(experiment)
+        .and_then(|text| gallop_files::write(&directory.join(EXPERIMENT), text.as_bytes()))?;
     results(directory, experiment, runs)?;
     let has_series = runs.values().any(|run| !run.courses.is_empty());
     match has_series {
@@ -46,15 +52,8 @@ pub(super) fn write(directory: &Path, experiment: &Experiment, runs: &Runs) -> i
         .collect();
     match failures.is_empty() {
         true => remove(&directory.join(FAILURES)),
-        false => replace(&directory.join(FAILURES), pretty(&failures)?.as_bytes()),
+        false => gallop_files::write(&directory.join(FAILURES), pretty(&failures)?.as_bytes()),
     }
-}
-
-/// Writes a file whole or not at all.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    fs::write(&partial, bytes)?;
-    fs::rename(&partial, path)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -69,9 +68,9 @@ fn pretty(value: &impl Serialize) -> io::Result<String> {
 }
 
 fn write_table(table: &Table, path: &Path) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    table.write(&partial).map_err(io::Error::other)?;
-    fs::rename(&partial, path)
+    let mut file = WholeFile::create(path)?;
+    table.write(&mut file).map_err(io::Error::other)?;
+    file.finish()
 }
 
 /// What the report is told of the experiment.
@@ -83,11 +82,15 @@ fn describe(experiment: &Experiment) -> io::Result<String> {
         title: &'a str,
         source: &'a str,
         about: &'a str,
-        command: String,
+        command: &'a str,
         packet_bytes: u64,
+        first_seed: u64,
         seeds: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        series_every_s: Option<f64>,
         axes: &'a [Axis],
-        points: Vec<Json>,
+        points: Vec<PointDescribed<'a>>,
+        controllers: Vec<ControllerDescribed>,
         runs: &'a [Run],
         tables: &'a [Shown],
         plots: &'a [Plot],
@@ -99,25 +102,118 @@ fn describe(experiment: &Experiment) -> io::Result<String> {
     let points = experiment.points.iter().map(|point| {
         let names = experiment.axes.iter().map(|axis| axis.name.clone());
         let labels = point.labels.iter().map(|label| Json::from(label.as_str()));
-        let axes: serde_json::Map<String, Json> = names.zip(labels).collect();
-        json!({ "point": point.number, "axes": axes })
+        let flows = point.setup.flows.iter().zip(&point.setup.places);
+        PointDescribed {
+            point: point.number,
+            axes: names.zip(labels).collect(),
+            path: PlainPath::of(&point.setup).ok(),
+            flows: flows
+                .map(|(flow, place)| FlowDescribed::new(experiment, point, flow, place.count))
+                .collect(),
+        }
     });
     pretty(&Described {
         name: &experiment.name,
         title: &experiment.title,
         source: &experiment.source,
         about: &experiment.about,
-        command: format!("cargo xtask papers {}", experiment.name),
+        command: &experiment.command,
         packet_bytes: stream_bytes_per_packet(datagram),
+        first_seed: experiment.first_seed,
         seeds: experiment.seeds,
+        series_every_s: experiment
+            .series
+            .map(|series| series.every.duration().as_secs_f64()),
         axes: &experiment.axes,
         points: points.collect(),
+        controllers: controllers(experiment),
         runs: &experiment.runs,
         tables: &experiment.tables,
         plots: &experiment.plots,
         claims: &experiment.claims,
         traces: &experiment.traces,
     })
+}
+
+/// A point, for the report.
+#[derive(Serialize)]
+struct PointDescribed<'a> {
+    point: usize,
+    axes: serde_json::Map<String, Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<PlainPath>,
+    flows: Vec<FlowDescribed<'a>>,
+}
+
+/// A flow at a point, for the report.
+#[derive(Serialize)]
+struct FlowDescribed<'a> {
+    name: &'a str,
+    cc: &'a str,
+    count: usize,
+    background: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<BTreeMap<&'static str, f64>>,
+    /// The kept qlogs, the first member's first.
+    traces: Vec<PathBuf>,
+}
+
+impl FlowDescribed<'_> {
+    fn new<'a>(
+        experiment: &Experiment,
+        point: &Point,
+        flow: &'a FlowSetup,
+        count: usize,
+    ) -> FlowDescribed<'a> {
+        let kept = (0..count).filter(|&member| experiment.keeps_trace(point, &flow.name, member));
+        FlowDescribed {
+            name: &flow.name,
+            cc: &flow.cc,
+            count,
+            background: flow.background,
+            parameters: parameters(&flow.cc),
+            traces: kept
+                .map(|member| experiment.trace_file(point, &flow.name, member))
+                .collect(),
+        }
+    }
+}
+
+/// The options of a controller of the catalogue that are numbers; none of others.
+fn parameters(cc: &str) -> Option<BTreeMap<&'static str, f64>> {
+    let algorithm: Algorithm = cc.parse().ok()?;
+    let entry = CATALOG.iter().find(|entry| entry.name == algorithm.name())?;
+    let value = |name| Some((name, algorithm.options().number_if_any(name)?));
+    Some(entry.options.iter().filter_map(|option| value(option.name)).collect())
+}
+
+/// A controller, for the report.
+#[derive(Serialize)]
+struct ControllerDescribed {
+    name: &'static str,
+    summary: &'static str,
+    /// The stack that ships it, if it is not of the catalogue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<&'static str>,
+}
+
+/// The controllers of an experiment, each once.
+fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
+    let mut all: Vec<ControllerDescribed> = Vec::new();
+    let flows = experiment.points.iter().flat_map(|point| &point.setup.flows);
+    for flow in flows {
+        let Ok(selection) = flow.cc.parse::<Selection>() else {
+            continue;
+        };
+        if all.iter().all(|known| known.name != selection.name()) {
+            all.push(ControllerDescribed {
+                name: selection.name(),
+                summary: selection.summary(),
+                stack: selection.algorithm().is_none().then_some("quiche"),
+            });
+        }
+    }
+    all
 }
 
 /// The columns that both tables begin with, built row by row.

@@ -6,17 +6,24 @@ use crate::engine::Simulation;
 use crate::experiment::network::{BuildError, Built, PathFacts};
 use crate::experiment::{Experiment, Point, Setup};
 use crate::measure::Measure;
+use crate::packet::Side;
 use crate::topology::LinkId;
-use crate::trace_file::{self, Failure};
-use std::collections::BTreeMap;
+use crate::trace_file::TraceFile;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Between two looks at how far it is, so much virtual time passes.
-const STEP: Duration = Duration::from_secs(1);
+/// The virtual time between two looks at how far it is and what has come to the clients.
+const STEP: Duration = Duration::from_millis(100);
+
+/// The second in which a flow has most of its share of the capacity, in steps.
+const SECOND: usize = 10;
+
+/// The part of its share that it then has.
+const MOST: f64 = 0.95;
 
 /// Why a run has no results.
 #[derive(Debug, Error)]
@@ -37,8 +44,8 @@ pub(super) struct Run<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) point: &'a Point,
     pub(super) seed: u64,
-    /// Where qlogs go.
-    pub(super) traces: PathBuf,
+    /// The experiment's directory.
+    pub(super) directory: &'a Path,
 }
 
 /// A simulation and what belongs to what in it.
@@ -47,7 +54,9 @@ struct Running<'a> {
     simulation: Simulation,
     links: Vec<(String, LinkId)>,
     members: Vec<Member>,
-    traces: Vec<(PathBuf, Failure)>,
+    traces: Vec<(PathBuf, TraceFile)>,
+    /// Of each member.
+    deliveries: Vec<Delivery>,
     courses: Courses,
 }
 
@@ -73,11 +82,13 @@ impl Run<'_> {
             links,
             members: Vec::new(),
             traces: Vec::new(),
+            deliveries: Vec::new(),
             courses: Courses::default(),
         };
         running.add_flows(&paths, self)?;
+        let number = self.seed - self.experiment.first_seed;
         let series = self.experiment.series;
-        let every = series.filter(|series| self.seed <= series.seeds.get());
+        let every = series.filter(|series| number < series.seeds.get());
         running.run(every.map(|series| series.every.duration()), told)?;
 
         let mut subjects = running.subjects();
@@ -95,55 +106,45 @@ impl Run<'_> {
         };
         // Only now all is written.
         drop(running.simulation);
-        for (path, failure) in running.traces {
-            let kept = failure.check();
-            let kept = kept.and_then(|()| fs::rename(partial(&path), &path));
-            kept.map_err(|error| RunFailure::Write { path, error })?;
+        for (path, file) in running.traces {
+            file.finish()
+                .map_err(|error| RunFailure::Write { path, error })?;
         }
         Ok(outcome)
     }
 }
 
-/// Where a file grows until it is whole.
-fn partial(path: &Path) -> PathBuf {
-    path.with_extension("partial")
-}
-
 impl Running<'_> {
     /// Adds every member of every flow, with its qlog if that is kept.
     fn add_flows(&mut self, paths: &[PathFacts], run: &Run<'_>) -> Result<(), RunFailure> {
-        let traced = run.experiment.traces_of(run.point);
         for (route, (mut member, flows)) in members(self.setup, paths, run.seed).enumerate() {
             for mut flow in flows {
-                let first = member.flows.is_empty() && member.index == 0;
-                if first
-                    && run.seed == 1
-                    && traced.contains(&member.setup(self.setup).name.as_str())
-                {
-                    flow.server_qlog = Some(self.trace(run, &member)?);
+                let name = &member.setup(self.setup).name;
+                let kept = run.seed == run.experiment.first_seed
+                    && member.flows.is_empty()
+                    && run.experiment.keeps_trace(run.point, name, member.index);
+                if kept {
+                    let file = run.experiment.trace_file(run.point, name, member.index);
+                    flow.server_qlog = Some(self.trace(run.directory.join(file))?);
                 }
                 let number = self.simulation.add_flow_over(route, flow)?;
                 member.flows.push(number);
             }
             self.members.push(member);
+            self.deliveries.push(Delivery::default());
         }
         Ok(())
     }
 
-    /// A qlog for the first flow of a member.
-    fn trace(
-        &mut self,
-        run: &Run<'_>,
-        member: &Member,
-    ) -> Result<Box<dyn io::Write + Send + Sync>, RunFailure> {
-        let flow = &member.setup(self.setup).name;
-        let name = format!("{}-{flow}-{}.sqlog", run.point.number, member.index);
-        let path = run.traces.join(name);
-        let created =
-            fs::create_dir_all(&run.traces).and_then(|()| trace_file::create(&partial(&path)));
+    /// A qlog.
+    fn trace(&mut self, path: PathBuf) -> Result<Box<dyn io::Write + Send + Sync>, RunFailure> {
+        let created = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| TraceFile::create(&path));
         match created {
-            Ok((writer, failure)) => {
-                self.traces.push((path, failure));
+            Ok((file, writer)) => {
+                self.traces.push((path, file));
                 Ok(writer)
             }
             Err(error) => Err(RunFailure::Write { path, error }),
@@ -160,8 +161,9 @@ impl Running<'_> {
         let mut now = Duration::ZERO;
         let mut measuring = false;
         let mut sampled = Duration::ZERO;
+        let mut looked = Duration::ZERO;
         while now < end {
-            let mut next = (now + STEP).min(end);
+            let mut next = (looked + STEP).min(end);
             if !measuring {
                 next = next.min(measure_from);
             }
@@ -184,18 +186,37 @@ impl Running<'_> {
                     every,
                 );
             }
-            told(now);
+            if now == looked + STEP {
+                looked = now;
+                self.look(now);
+                told(now);
+            }
         }
+        told(now);
         Ok(())
+    }
+
+    /// Notes what has come to the clients.
+    fn look(&mut self, now: Duration) {
+        for (member, delivery) in self.members.iter().zip(&mut self.deliveries) {
+            let [flow] = member.flows[..] else { continue };
+            if delivery.reached.is_none()
+                && let Some(client) = self.simulation.connection(flow, Side::Client)
+            {
+                let share = member.fair_packets_per_s * self.setup.datagram_bytes as f64;
+                delivery.note(now, client.stats().recv_bytes, MOST * share);
+            }
+        }
     }
 
     /// Everything that was measured.
     fn subjects(&self) -> Vec<Subject> {
         let now = self.simulation.now();
-        let mut subjects: Vec<Subject> = self
-            .members
-            .iter()
-            .map(|member| member.measured(&self.simulation, self.setup))
+        let members = self.members.iter().zip(&self.deliveries);
+        let mut subjects: Vec<Subject> = members
+            .map(|(member, delivery)| {
+                member.measured(&self.simulation, self.setup, delivery.reached)
+            })
             .collect();
         let run = self.run_measures(&subjects);
         subjects.extend(self.links.iter().filter_map(|(name, id)| {
@@ -208,28 +229,81 @@ impl Running<'_> {
 
     /// What is measured of the flows together.
     fn run_measures(&self, flows: &[Subject]) -> Vec<Measure> {
-        let foreground = || flows.iter().filter(|flow| !flow.background);
-        let values = |metric: &str| foreground().filter_map(|flow| flow.get(metric)).collect();
-        let throughputs: Vec<f64> = values("throughput_bps");
-        let lost: Vec<f64> = values("lost_packets");
+        let foreground: Vec<&Subject> = flows.iter().filter(|flow| !flow.background).collect();
+        let values = |metric: &str| -> Vec<f64> {
+            let all = foreground.iter().filter_map(|flow| flow.get(metric));
+            all.collect()
+        };
+        // None if one flow has none.
+        let of_all = |metric: &str| -> Option<Vec<f64>> {
+            let values = values(metric);
+            (values.len() == foreground.len() && !values.is_empty()).then_some(values)
+        };
+        let greatest = |values: Vec<f64>| values.into_iter().fold(f64::MIN, f64::max);
+        let throughputs = values("throughput_bps");
+        let sum = |metric: &str| -> f64 { values(metric).iter().sum() };
+        let (sent, lost) = (sum("sent_packets"), sum("lost_packets"));
         let mut measures = vec![
             Measure::new("throughput_sum_bps", "bit/s", throughputs.iter().sum()),
-            Measure::new("lost_packets", "packets", lost.iter().sum()),
+            Measure::new("sent_packets", "packets", sent),
+            Measure::new("lost_packets", "packets", lost),
+            Measure::new("loss_ratio", "", lost / sent),
+            Measure::new("retransmitted_bytes", "bytes", sum("retransmitted_bytes")),
             Measure::new("simulated_s", "s", self.simulation.now().as_secs_f64()),
             Measure::new("events", "", self.simulation.events() as f64),
         ];
-        if let Some(index) = jain(&throughputs) {
-            measures.push(Measure::new("jain", "", index));
+        let latest = [
+            "slow_start_exit_s",
+            "slow_start_s",
+            "available_window_reached_s",
+            "time_to_95_percent_s",
+            "rtt_p95_s",
+        ];
+        for metric in latest {
+            let value = of_all(metric).map(greatest);
+            measures.extend(value.map(|value| Measure::new(metric, "s", value)));
         }
+        if let Some(means) = of_all("rtt_mean_s") {
+            let mean = means.iter().sum::<f64>() / means.len() as f64;
+            measures.push(Measure::new("rtt_mean_s", "s", mean));
+        }
+        measures.extend(jain(&throughputs).map(|index| Measure::new("jain", "", index)));
         measures
     }
 }
 
-/// Jain's index of fairness: 1 when all are equal, 1/n when one has all.
+/// Jain's index of fairness: 1 when all are equal, 1/n when one has all. Of one flow it says nothing.
 fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();
-    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+    (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// What has come to a client, and the time at which that was most of its share for a second.
+#[derive(Default)]
+struct Delivery {
+    /// Bytes until each of the last steps, the latest last.
+    bytes: VecDeque<u64>,
+    reached: Option<Duration>,
+}
+
+impl Delivery {
+    /// Notes the bytes that have come until `now`, a whole number of steps.
+    fn note(&mut self, now: Duration, bytes: u64, bytes_per_s: f64) {
+        self.bytes.push_back(bytes);
+        if self.bytes.len() > SECOND + 1 {
+            self.bytes.pop_front();
+        }
+        // Before the first look nothing had come.
+        let whole = now >= STEP * SECOND as u32;
+        let before = match self.bytes.len() > SECOND {
+            true => self.bytes[0],
+            false => 0,
+        };
+        if whole && (bytes - before) as f64 >= bytes_per_s {
+            self.reached = Some(now);
+        }
+    }
 }
 
 /// Values over time, by subject, member and metric.
@@ -259,7 +333,7 @@ impl Courses {
             let drops = self.growth(&subject, meter.drops() as f64);
             let queue = meter.backlog().packets as f64;
             self.add(&subject, Measure::new("queue_packets", "packets", queue));
-            self.add(&subject, Measure::new("drops", "", drops));
+            self.add(&subject, Measure::new("drops", "packets", drops));
         }
         for member in members {
             let [flow] = member.flows[..] else { continue };
@@ -321,6 +395,33 @@ mod tests {
         assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
         assert_eq!(jain(&[7.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert_eq!(jain(&[]), None);
-        assert_eq!(jain(&[0.0]), None);
+        assert_eq!(jain(&[3.0]), None);
+        assert_eq!(jain(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn a_flow_has_its_share_when_a_whole_second_had_it() {
+        let mut delivery = Delivery::default();
+        // 50 bytes in each of the first 20 steps, then 100 bytes.
+        let mut bytes = 0;
+        let mut reached = |step: u32| {
+            bytes += if step <= 20 { 50 } else { 100 };
+            delivery.note(STEP * step, bytes, 950.0);
+            delivery.reached
+        };
+        for step in 1..=28 {
+            assert_eq!(reached(step), None, "{step}");
+        }
+        // 9 steps of 100 bytes, and one of 50.
+        assert_eq!(reached(29), Some(STEP * 29));
+    }
+
+    #[test]
+    fn a_burst_in_less_than_a_second_is_no_second() {
+        let mut delivery = Delivery::default();
+        delivery.note(STEP, 10_000, 950.0);
+        assert_eq!(delivery.reached, None);
+        delivery.note(STEP * SECOND as u32, 10_000, 950.0);
+        assert_eq!(delivery.reached, Some(Duration::from_secs(1)));
     }
 }

@@ -7,8 +7,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use std::fs::File;
-use std::path::Path;
+use std::io::Write;
 use std::sync::Arc;
 
 /// The values of a column.
@@ -30,7 +29,7 @@ impl Table {
 
     /// Writes the table as one row group, uncompressed but for the dictionaries,
     /// which are most of it.
-    pub(super) fn write(&self, path: &Path) -> Result<(), ParquetError> {
+    pub(super) fn write(&self, file: impl Write + Send) -> Result<(), ParquetError> {
         let fields = self.0.iter().map(|(name, column)| column.field(name));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder("schema")
@@ -39,7 +38,6 @@ impl Table {
         let properties = WriterProperties::builder()
             .set_created_by("gallop-sim".to_owned())
             .build();
-        let file = File::create(path)?;
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
         let mut rows = writer.next_row_group()?;
         let mut columns = self.0.iter();

@@ -83,7 +83,9 @@ class Measured:
 
     def trace(self, point: int, flow: str) -> Path | None:
         """The qlog of the first member of a flow at a point, if it was kept."""
-        path = self.experiment.directory / "traces" / f"{point}-{flow}-0.sqlog"
+        axes = self.experiment.points[point]
+        folder = axes[RUN_AXIS] if list(axes) == [RUN_AXIS] else str(point)
+        path = self.experiment.directory / "traces" / folder / f"{flow}-0.server.sqlog"
         return path if path.is_file() else None
 
 

@@ -31,6 +31,7 @@
 //! Rates count bytes on the wire: UDP payload and
 //! [`units::WIRE_OVERHEAD_BYTES`].
 
+pub mod compare;
 pub mod comparison;
 mod endpoint;
 mod engine;

@@ -4,9 +4,12 @@ mod progress;
 
 use clap::{Args, Parser, Subcommand};
 use gallop_network::units::Span;
+use gallop_sim::compare::{self, CompareError, Comparison};
+use gallop_sim::experiment::{Library, LibraryError};
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::run::{Plan, RunError};
 use gallop_sim::soak::{self, Soak};
+use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +36,29 @@ writes, for every experiment,
   DIR/NAME/experiment.json    what was run
   DIR/NAME/failures.json      runs that failed, if any; the command then exits with 1
   DIR/NAME/journal.ndjson     finished runs; a sweep that was interrupted goes on from there";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  gallop-sim compare
+  gallop-sim compare --preset gallop/figure-4
+  gallop-sim compare --cc gallop-vegas:alpha=1,beta=3 --cc cubic --rate 20mbit --rtt 40ms
+  gallop-sim compare --seeds 10 --table README.md
+
+writes into DIR
+  comparison.json                                   what was compared
+  main/                                             results, as `gallop-sim sweep` writes them
+  main/traces/RUN/FLOW-0.server.sqlog               the senders' qlogs, of the first seed
+  quic-defaults/                                    the same path with QUIC's defaults, of a preset
+                                                    that has others
+
+Rates, times and buffers are written as tc(8) does: 50mbit, 100ms, 100p (packets) or 64kb.
+`cargo xtask compare` takes the same flags and makes a report of it.";
+
+const LIST_EXAMPLE: &str = "\
+Example:
+  gallop-sim list ns2/red 003-fig4
+
+takes the names that experiments have now or had before; without any it lists all.";
 
 const SOAK_EXAMPLE: &str = "\
 Example:
@@ -72,6 +98,17 @@ enum Command {
     /// Run all points of experiments under all their seeds
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArguments),
+    /// Compare congestion controllers over one simulated path
+    ///
+    /// Each controller sends through a real quiche connection, with TLS, over a simulated path in
+    /// virtual time. Without a flag: the controllers of experiments/default.toml over 50mbit, 100ms
+    /// and a buffer of 100p for 60s, with datagrams of 1350 bytes, an initial window of 10 and an
+    /// ACK for every second packet.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<compare::Arguments>),
+    /// List experiments
+    #[command(after_help = LIST_EXAMPLE)]
+    List(ListArguments),
     /// Let flows come and go for simulated hours, and check what must hold
     #[command(after_help = SOAK_EXAMPLE)]
     Soak(SoakArguments),
@@ -111,6 +148,19 @@ struct SweepArguments {
 }
 
 #[derive(Debug, Args)]
+struct ListArguments {
+    /// Experiments by name; all by default
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The folder of experiments
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    library: PathBuf,
+    /// Print names, titles, files, and what reports have of them, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
 struct SoakArguments {
     /// Simulated time in which flows come; those that are left then finish
     #[arg(long, value_name = "TIME", default_value = "24h")]
@@ -131,6 +181,8 @@ fn main() -> ExitCode {
             threads,
         } => run(&comparison, threads).map_err(|error| error.to_string()),
         Command::Sweep(arguments) => sweep(&arguments),
+        Command::Compare(arguments) => compare(*arguments).map_err(|error| error.to_string()),
+        Command::List(arguments) => list(&arguments),
         Command::Soak(arguments) => soak(&arguments),
         Command::Check { experiments } => check(&experiments),
     };
@@ -191,6 +243,76 @@ fn sweep(arguments: &SweepArguments) -> Result<(), String> {
         0 => Ok(()),
         _ => Err(format!("{failed} runs failed")),
     }
+}
+
+fn compare(mut arguments: compare::Arguments) -> Result<(), CompareError> {
+    let command = arguments
+        .command
+        .take()
+        .or_else(|| command_line(std::env::args()));
+    arguments.command = command;
+    let comparison = Comparison::new(&arguments)?;
+    if arguments.plan {
+        println!("{}", serde_json::json!(comparison));
+        return Ok(());
+    }
+    let threads = arguments.threads.unwrap_or_else(all_cores);
+    let sweep = comparison.sweep()?;
+    let outcomes = progress::of_sweep(&sweep, || sweep.execute(threads))?;
+    for results in comparison.finish(&sweep, &outcomes)? {
+        println!("{}", compare::terminal(&results));
+    }
+    println!("Results: {}", comparison.out.display());
+    Ok(())
+}
+
+/// The command line as one types it.
+fn command_line(arguments: impl Iterator<Item = String>) -> Option<String> {
+    let arguments: Vec<String> = arguments.skip(1).collect();
+    let quoted = shlex::try_join(arguments.iter().map(String::as_str)).ok()?;
+    Some(format!("gallop-sim {quoted}"))
+}
+
+fn list(arguments: &ListArguments) -> Result<(), String> {
+    let error = |error: LibraryError| error.to_string();
+    let library = Library::open(&arguments.library).map_err(error)?;
+    let files: Vec<PathBuf> = match arguments.names.is_empty() {
+        true => library
+            .experiments()
+            .map_err(error)?
+            .into_values()
+            .collect(),
+        false => {
+            let mut seen = BTreeSet::new();
+            for name in &arguments.names {
+                let name = library.present_name(name);
+                if !seen.insert(name) {
+                    return Err(format!("experiment `{name}` is given twice"));
+                }
+            }
+            let found = arguments.names.iter().map(|name| library.find(name));
+            found.collect::<Result<_, _>>().map_err(error)?
+        }
+    };
+    let experiments = lab::read(&files).map_err(|error| error.to_string())?;
+    if arguments.json {
+        let described = experiments.iter().map(|experiment| {
+            serde_json::json!({
+                "name": experiment.name,
+                "title": experiment.title,
+                "file": experiment.path,
+                "claims": experiment.claims.len(),
+                "tables": experiment.tables.len(),
+                "plots": experiment.plots.len(),
+            })
+        });
+        println!("{}", described.collect::<serde_json::Value>());
+        return Ok(());
+    }
+    for experiment in &experiments {
+        println!("{:24} {}", experiment.name, experiment.title);
+    }
+    Ok(())
 }
 
 fn soak(arguments: &SoakArguments) -> Result<(), String> {

@@ -11,7 +11,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::json;
 use tempfile::TempDir;
 
 /// The properties of processors, as `OPENSSL_ia32cap` writes them: `|` adds bits, `~` takes bits
@@ -30,24 +29,12 @@ const EXPERIMENT: &str = concat!(
     "/tests/experiments/processors.toml"
 );
 
-fn comparison() -> serde_json::Value {
-    let controllers = ["cubic", "reno", "bbr2", "cubic-rfc9438", "gallop-vegas"];
-    let runs = controllers.map(|cc| json!({"id": cc, "cc": cc}));
-    json!({
-        "title": "Each controller",
-        "command": "none",
-        "groups": [{
-            "id": "main",
-            "title": "A short run",
-            "scenario": {
-                "rate_bps": 20_000_000.0, "rtt_s": 0.04, "buffer": {"packets": 30},
-                "datagram_bytes": 1350, "initial_window_packets": 10, "ack_every": 2,
-                "max_ack_delay_s": 0.025, "duration_s": 3.0, "flows": 2, "seed": 7
-            },
-            "runs": runs
-        }]
-    })
-}
+const PRESETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments");
+
+/// A short comparison of controllers of every origin.
+const COMPARISON: &str = "compare --rate 20mbit --rtt 40ms --buffer 30p --duration 3s --flows 2 \
+                          --seed 7 --threads 1 --out compared --json compared.json --cc cubic \
+                          --cc reno --cc bbr2 --cc cubic-rfc9438 --cc gallop-vegas";
 
 /// Every file below `folder` by its path.
 fn files(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
@@ -65,8 +52,6 @@ fn files(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
 /// Runs the simulator's commands on such a processor; returns every file that they wrote.
 fn simulated(processor: Option<&str>) -> BTreeMap<PathBuf, Vec<u8>> {
     let folder = TempDir::new().expect("a folder");
-    let plan = folder.path().join("comparison.json");
-    fs::write(&plan, comparison().to_string()).expect("it is written");
     let simulator = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gallop-sim"));
         match processor {
@@ -77,7 +62,9 @@ fn simulated(processor: Option<&str>) -> BTreeMap<PathBuf, Vec<u8>> {
         command
     };
     for command in [
-        simulator().args(["run", "comparison.json"]),
+        simulator()
+            .args(COMPARISON.split_whitespace())
+            .args(["--library", PRESETS]),
         simulator().args(["sweep", "--threads", "1", "--out", "sweep", EXPERIMENT]),
     ] {
         let output = command.output().expect("the simulator starts");
@@ -101,7 +88,14 @@ fn same_bytes_on_every_processor() {
         .keys()
         .filter(|path| path.extension().is_some_and(|end| end == "sqlog"));
     assert_eq!(traces.count(), 10);
-    assert!(here.contains_key(Path::new("sweep/processors/results.parquet")));
+    for file in [
+        "compared.json",
+        "compared/main/results.parquet",
+        "compared/main/series.parquet",
+        "sweep/processors/results.parquet",
+    ] {
+        assert!(here.contains_key(Path::new(file)), "{file}");
+    }
     for (processor, value) in PROCESSORS {
         let there = simulated(Some(value));
         assert!(here.keys().eq(there.keys()), "{processor}: other files");

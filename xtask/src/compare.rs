@@ -313,13 +313,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_five_controllers_over_the_default_path() {
+    fn nothing_said_is_all_controllers_over_the_default_path() {
         let comparison = planned("").unwrap();
         assert_eq!(comparison.groups.len(), 1);
         let group = &comparison.groups[0];
         assert_eq!(
             controllers(group),
-            ["gallop-vegas", "vegas", "cubic", "reno", "bbr2"]
+            [
+                "gallop-vegas",
+                "vegas",
+                "copa",
+                "cubic-rfc9438",
+                "reno-rfc9002",
+                "cubic",
+                "reno",
+                "bbr2"
+            ]
         );
         let scenario = &group.scenario;
         assert_eq!(scenario.rate_bps, "50mbit".parse().unwrap());

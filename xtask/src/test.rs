@@ -121,7 +121,7 @@ fn comparison(target: &Path) -> Result<()> {
     let results: serde_json::Value = serde_json::from_str(&text)?;
     let controllers = results["controllers"].as_array().map_or(0, Vec::len);
     ensure!(
-        controllers == 5,
+        controllers == 8,
         "{controllers} controllers in {}",
         json.display()
     );

@@ -317,8 +317,8 @@ impl FlowMeter {
         let share = fair_packets_per_s.zip(report.base_rtt);
         let in_flight = share.map(|(rate, base_rtt)| rate * base_rtt.as_secs_f64());
         let available = in_flight.zip(self.thresholds);
-        let available = available
-            .map(|(in_flight, (alpha, beta))| (in_flight + alpha, in_flight + beta));
+        let available =
+            available.map(|(in_flight, (alpha, beta))| (in_flight + alpha, in_flight + beta));
         // Whoever looks ten BaseRTTs later, even if nothing happened in between.
         let settled = self.settled_bytes.or_else(|| {
             let exit = exit?;

@@ -182,9 +182,17 @@ impl FlowDescribed<'_> {
 /// The options of a controller of the catalogue that are numbers; none of others.
 fn parameters(cc: &str) -> Option<BTreeMap<&'static str, f64>> {
     let algorithm: Algorithm = cc.parse().ok()?;
-    let entry = CATALOG.iter().find(|entry| entry.name == algorithm.name())?;
+    let entry = CATALOG
+        .iter()
+        .find(|entry| entry.name == algorithm.name())?;
     let value = |name| Some((name, algorithm.options().number_if_any(name)?));
-    Some(entry.options.iter().filter_map(|option| value(option.name)).collect())
+    Some(
+        entry
+            .options
+            .iter()
+            .filter_map(|option| value(option.name))
+            .collect(),
+    )
 }
 
 /// A controller, for the report.
@@ -200,7 +208,10 @@ struct ControllerDescribed {
 /// The controllers of an experiment, each once.
 fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
     let mut all: Vec<ControllerDescribed> = Vec::new();
-    let flows = experiment.points.iter().flat_map(|point| &point.setup.flows);
+    let flows = experiment
+        .points
+        .iter()
+        .flat_map(|point| &point.setup.flows);
     for flow in flows {
         let Ok(selection) = flow.cc.parse::<Selection>() else {
             continue;

@@ -96,7 +96,7 @@ pub fn transfer(arguments: &Transfer) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is counted: both ends and the simulator between them.
+/// Runs the part that is counted: both ends and the simulator between them.
 #[inline(never)]
 fn whole_transfer(simulation: &mut Simulation) -> Result<f64> {
     let limit = Duration::from_secs(3600);
@@ -105,8 +105,8 @@ fn whole_transfer(simulation: &mut Simulation) -> Result<f64> {
 
 /// Measure the speed of the simulator
 ///
-/// Endless flows share one bottleneck of 50 Mbit/s or, where there are more, so much that each has
-/// 1 Mbit/s. Prints a line of JSON for each number of flows.
+/// Endless flows share one bottleneck of 50 Mbit/s, or of 1 Mbit/s for each flow if that is more.
+/// Prints a line of JSON for each number of flows.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gallop-bench simulator --flows 1,500 --cc reno")]
 pub struct Simulator {

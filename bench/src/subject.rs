@@ -1,4 +1,4 @@
-//! What is measured: a controller alone, or behind quiche's plug point or built into quiche.
+//! The measured subjects: a controller alone, behind quiche's plug point, or built into quiche.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub const DATAGRAM_BYTES: usize = 1350;
 
 /// A sender of full datagrams.
 pub trait Subject {
-    /// When the next packet may leave; `None` while the window is full.
+    /// The time at which the next packet may leave; `None` while the window is full.
     fn may_send(&mut self, now: Instant) -> Option<Instant>;
 
     /// Packet `number` leaves.
@@ -29,7 +29,7 @@ pub trait Subject {
     fn acknowledge(&mut self, packets: Range<u64>, now: Instant) -> Result<()>;
 }
 
-/// quiche's loss recovery with a controller: what a connection asks and tells it.
+/// quiche's loss recovery with a controller, called as a connection calls it.
 impl Subject for Path {
     fn may_send(&mut self, now: Instant) -> Option<Instant> {
         self.has_room().then(|| self.release_time(now))
@@ -44,7 +44,7 @@ impl Subject for Path {
     }
 }
 
-/// A controller of this repository and the list of packets in flight, nothing else.
+/// A controller of this repository with the list of packets in flight, and nothing else.
 #[derive(Debug)]
 pub struct Alone {
     controller: Box<dyn Controller>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bolero::TypeGenerator;
 use proptest::prelude::*;
 
-/// How a controller starts, and what happens to it.
+/// The start of a controller, and the events of its life.
 #[derive(Clone, Debug, TypeGenerator)]
 pub struct Life {
     pub tuning: Tuning,
@@ -57,7 +57,7 @@ impl Tuning {
     }
 }
 
-/// What the controller is told of its path.
+/// The facts about its path that the controller is told.
 #[derive(Clone, Debug, TypeGenerator)]
 pub struct Path {
     #[generator(1..=65_535)]

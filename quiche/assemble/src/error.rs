@@ -38,7 +38,7 @@ pub enum AssembleError {
     Unavailable {
         /// The lock file.
         lock: PathBuf,
-        /// What cargo says.
+        /// The message of cargo.
         message: String,
     },
 
@@ -51,7 +51,7 @@ pub enum AssembleError {
     Checksum {
         /// The lock file.
         lock: PathBuf,
-        /// What cargo says.
+        /// The message of cargo.
         message: String,
     },
 

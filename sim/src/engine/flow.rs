@@ -27,7 +27,7 @@ pub struct Flow {
     pub datagram_bytes: usize,
     /// True if HyStart++ ends slow start, in quiche's own controllers.
     pub hystart: bool,
-    /// True if controllers that can may pace.
+    /// True if controllers may pace, of those that can.
     pub pacing: bool,
     /// The client's acknowledgement policy. The server acknowledges at once.
     pub acks: AckPolicy,
@@ -38,32 +38,32 @@ pub struct Flow {
     /// True if both sides look for larger datagrams than 1200 bytes, up to `datagram_bytes`, by
     /// probes (RFC 8899); otherwise they take that for granted.
     pub discovers_mtu: bool,
-    /// Times at which the client gets another address. A client that does sends something when it
-    /// has heard nothing for 15 s.
+    /// Times at which the client gets another address. Such a client sends something when it has
+    /// heard nothing for 15 s.
     pub moves: Vec<(Duration, Move)>,
-    /// True if answers have a content that the client checks; otherwise they are zeros. Not over
-    /// HTTP/3.
+    /// True if answers have a content that the client checks; otherwise they are zeros. It is not
+    /// for HTTP/3.
     pub checks_content: bool,
     /// The requests and answers of client and server.
     pub conversation: Conversation,
-    /// Time at which the conversation is cut off: no more requests, and the answers under way end
-    /// with what has been handed to the transport.
+    /// Time at which the conversation is cut off: there are no more requests, and the answers under
+    /// way end with the data that have been handed to the transport.
     pub stop: Option<Duration>,
-    /// Stream bytes that the server's application may have handed to the transport and that are not
-    /// acknowledged yet, in stream bytes: the sender's socket buffer. It is filled by the datagram,
-    /// so that the last part of one stays free, and freed in the order of the stream, as a
-    /// cumulative acknowledgement would.
+    /// The limit of the sender's socket buffer: stream bytes that the server's application may have
+    /// handed to the transport and that are not acknowledged yet. It is filled by the datagram, so
+    /// that the last part of one stays free, and freed in the order of the stream, as by a
+    /// cumulative acknowledgement.
     pub send_buffer_bytes: Option<u64>,
-    /// True if the client closes the connection when it has finished. What is left of it then is
+    /// True if the client closes the connection when it has finished. The rest of the connection is
     /// gone after the closing period (RFC 9000 §10.2).
     pub closes: bool,
     /// Destination of the server's qlog.
     pub server_qlog: Option<Box<dyn Write + Send + Sync>>,
     /// Destination of the client's qlog.
     pub client_qlog: Option<Box<dyn Write + Send + Sync>>,
-    /// The player of what the client reads, if it is a media stream.
+    /// The player of the received data, if they are a media stream.
     pub player: Option<Player>,
-    /// Is told of every send, receive and timeout of both sides.
+    /// A function that is told of every send, receive and timeout of both sides.
     pub observer: Option<Observer>,
 }
 
@@ -97,7 +97,7 @@ impl Flow {
     }
 }
 
-/// Is told what the connections of a flow do.
+/// A function that is told of the actions of a flow's connections.
 pub type Observer = Box<dyn FnMut(Observation<'_>)>;
 
 /// An observed action of a connection.

@@ -1,17 +1,19 @@
-//! What varies in an experiment: the tables `[[sweep]]` and `[[run]]`.
+//! The parameters that vary in an experiment: the tables `[[sweep]]` and `[[run]]`.
+
+use std::collections::BTreeSet;
+
+use gallop::stack::quiche::Selection;
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::DeValue;
 
 use super::document::{Document, Located, Values};
 use crate::units::{LinkRate, Size, Span};
-use gallop::stack::quiche::Selection;
-use serde::Serialize;
-use std::collections::BTreeSet;
-use toml::Spanned;
-use toml::de::DeValue;
 
 /// The axis of the compared controllers.
 pub const RUN_AXIS: &str = "run";
 
-/// Columns of the results that no axis can be called.
+/// Columns of the results, whose names no axis can have.
 const RESERVED: [&str; 11] = [
     RUN_AXIS,
     "experiment",
@@ -88,7 +90,7 @@ fn quantity(text: &str) -> Option<(Kind, f64)> {
 pub struct Run {
     /// Its name in tables.
     pub id: String,
-    /// What people call it.
+    /// Its name for people.
     pub title: String,
     /// The controller for which `$run` stands.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +106,7 @@ pub(super) struct Axes<'t> {
 /// A table `[[sweep]]`: axes whose values go together.
 struct Sweep<'t> {
     names: Vec<String>,
-    /// For each name its values, equally many.
+    /// The values of each name, of which all names have the same number.
     columns: Vec<Vec<Chosen<'t>>>,
 }
 
@@ -124,7 +126,7 @@ struct RunRow<'t> {
 pub(super) struct Choice<'t> {
     /// Their texts, in the order of the axes.
     pub(super) labels: Vec<String>,
-    /// What to put in place of their names.
+    /// The values that stand for their names.
     pub(super) values: Values<'t>,
     /// The run's controller.
     pub(super) cc: Option<String>,
@@ -134,7 +136,7 @@ impl<'t> Axes<'t> {
     /// Reads the axes of a document.
     ///
     /// # Errors
-    /// Names all that is wrong with them.
+    /// Names all problems with them.
     pub(super) fn read(document: &Document<'t>) -> Result<Axes<'t>, Vec<Located>> {
         let mut problems = Vec::new();
         let mut names = BTreeSet::new();
@@ -207,8 +209,7 @@ impl<'t> Axes<'t> {
         self.runs.iter().map(|row| row.run.clone()).collect()
     }
 
-    /// The product of the sweeps and the runs; the runs vary fastest, the first
-    /// sweep slowest.
+    /// The product of the sweeps and the runs; the runs vary fastest, the first sweep slowest.
     pub(super) fn choices(&self) -> Vec<Choice<'t>> {
         let mut choices = vec![Choice {
             labels: Vec::new(),
@@ -447,13 +448,13 @@ impl<'t> RunRow<'t> {
     }
 }
 
-/// Whether a text can name a file and a column.
+/// True if a text can name a file and a column.
 pub(super) fn is_id(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
 }
 
-/// Refuses what cannot name a run or a flow.
+/// Refuses a text that cannot name a run or a flow.
 pub(super) fn check_id(what: &str, id: &str, taken: bool) -> Result<(), String> {
     if !is_id(id) {
         return Err(format!(

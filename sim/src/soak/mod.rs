@@ -1,51 +1,53 @@
-//! A long run: flows come and go for hours over a path that keeps changing, under
-//! our controllers and others, and what must hold is checked all the time.
+//! A long run: flows come and go for hours over a path that keeps changing, under our controllers
+//! and others, and their invariants are checked all the time.
 
 mod watch;
 mod world;
 
-use crate::engine::Simulation;
-use crate::engine::error::SimulationError;
-use crate::isolation::{SelfCheckError, isolated};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use serde::Serialize;
 use thiserror::Error;
+
+use crate::engine::Simulation;
+use crate::engine::error::SimulationError;
+use crate::isolation::{SelfCheckError, isolated};
 use watch::{Violation, Violations};
 use world::World;
 
-/// Flows that may be open at once; more do not come. Their smallest windows, of up to four packets,
-/// fit into the buffer: else one of them may find it full for hours.
+/// The number of flows that may be open at once; more do not come. Their smallest windows, of up to
+/// four packets, fit into the buffer; otherwise one of them might find it full for hours.
 const MOST_OPEN: usize = 14;
 
-/// Between two looks at what is held in memory.
+/// The interval of checks of pending events and memory.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// At the end flows have that long to finish, over a path that no longer changes.
+/// The time that flows have to finish at the end, over a path that no longer changes.
 const DRAIN: Duration = Duration::from_secs(4 * 3600);
 
-/// An end may probe for that long: longer than two of the longest outages, and
-/// the backoff after them.
+/// The time for which an end may probe: longer than two of the longest outages and the backoff
+/// after them.
 const STALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// Events that may be pending per open connection: its packets and its timers.
+/// The number of events that may be pending per open connection: its packets and its timers.
 const EVENTS_PER_CONNECTION: usize = 500;
 
-/// What the process may grow by after the first tenth of a run, in bytes: it
-/// keeps a few hundred bytes per flow.
+/// The limit of the process' growth after the first tenth of a run, in bytes: it keeps a few
+/// hundred bytes per flow.
 const GROWTH_LIMIT_BYTES: u64 = 64 << 20;
 
-/// What to run.
+/// The options of a long run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Simulated time in which flows come; those that are left then finish.
     pub duration: Duration,
-    /// Determines everything.
+    /// The seed, which determines everything.
     pub seed: u64,
 }
 
-/// Why a long run failed.
+/// The reason for which a long run failed.
 #[derive(Debug, Error)]
 pub enum SoakError {
     /// This program cannot simulate deterministically.
@@ -57,31 +59,31 @@ pub enum SoakError {
     /// The simulation cannot go on.
     #[error("{0}")]
     Simulation(#[from] SimulationError),
-    /// Something that must hold does not.
+    /// An invariant does not hold.
     #[error("at {time}, flow {flow} ({controller}): {what}")]
     Violation {
-        /// When.
+        /// The time.
         time: crate::time::Time,
         /// The flow.
         flow: usize,
         /// Its controller.
         controller: String,
-        /// What does not hold.
+        /// The invariant that does not hold.
         what: String,
     },
-    /// More is pending than can be explained.
+    /// More events are pending than can be explained.
     #[error(
         "after {simulated_s} s {pending} events are pending for {open} connections; at most {EVENTS_PER_CONNECTION} each are explained"
     )]
     Agenda {
-        /// When, in seconds.
+        /// The time, in seconds.
         simulated_s: f64,
         /// Events.
         pending: usize,
         /// Open connections.
         open: usize,
     },
-    /// Something is left when all flows have gone.
+    /// Events or connections are left when all flows have gone.
     #[error("when all flows had gone, {pending} events and {open} connections were left")]
     Left {
         /// Events.
@@ -118,7 +120,7 @@ impl From<Violation> for SoakError {
     }
 }
 
-/// What the flows of one controller have come to.
+/// Counters of the flows of one controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Flows that came and went.
@@ -133,7 +135,7 @@ pub struct Tally {
     pub timeouts: u64,
 }
 
-/// What a long run has come to.
+/// The results of a long run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The seed.
@@ -142,22 +144,21 @@ pub struct Summary {
     pub simulated_s: f64,
     /// Events.
     pub events: u64,
-    /// Times that the statements about a connection were checked.
+    /// The number of times that the invariants of a connection were checked.
     pub checks: u64,
     /// The most connections at one time.
     pub most_open: usize,
     /// The most events pending at one time.
     pub most_pending: usize,
-    /// Memory of the process after a tenth of the run, in bytes, where the system
-    /// tells.
+    /// Memory of the process after a tenth of the run, in bytes, if the system tells it.
     pub resident_bytes_early: Option<u64>,
     /// The same at the end.
     pub resident_bytes_late: Option<u64>,
-    /// By controller.
+    /// Counters by controller.
     pub controllers: BTreeMap<String, Tally>,
 }
 
-/// A long run, and how far it has come.
+/// A long run and its progress.
 #[derive(Debug)]
 pub struct Soak {
     options: Options,
@@ -182,7 +183,7 @@ impl Soak {
         self.options.duration
     }
 
-    /// How much has been simulated.
+    /// The time that has been simulated.
     #[must_use]
     pub fn simulated(&self) -> Duration {
         Duration::from_nanos(self.simulated_ns.load(Ordering::Relaxed))
@@ -197,7 +198,7 @@ impl Soak {
     /// Runs it.
     ///
     /// # Errors
-    /// The first thing that does not hold.
+    /// The first invariant that does not hold, or a failure of the simulation.
     pub fn execute(&self) -> Result<Summary, SoakError> {
         gallop::register().map_err(SoakError::Register)?;
         isolated(self.options.seed, || Run::new(self)?.run())?
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Counts and forgets the flows that have gone, and looks at what is held.
+    /// Counts and forgets the flows that have gone, and checks pending events and memory.
     fn look(&mut self) -> Result<(), SoakError> {
         let (open, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open)
             .into_iter()
@@ -345,7 +346,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Memory of this process, where the system tells.
+/// The memory of this process, if the system tells it.
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

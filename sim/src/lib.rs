@@ -1,9 +1,8 @@
-//! Deterministic network simulator that drives real quiche connections, TLS and
-//! all, in virtual time.
+//! Deterministic network simulator that drives real quiche connections, TLS and all, in virtual
+//! time.
 //!
-//! Same seed, same packets and same qlog, to the byte. Everything runs in one
-//! thread of its own ([`isolated`]), so simulations run in parallel by running
-//! several.
+//! The same seed gives the same packets and the same qlog, to the byte. Each simulation runs in one
+//! thread of its own ([`isolated`]), so several of them can run in parallel.
 //!
 //! ```
 //! use gallop_sim::{Controller, Dumbbell, Flow, Simulation, isolated};
@@ -24,12 +23,11 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! The parts fit together: [`queue::Queue`]s and [`impairment::Impairment`]s
-//! make a [`link::Link`], links and routes a [`topology::Topology`] (a
-//! [`Dumbbell`] is one), a [`traffic::Source`] and a [`Controller`] a [`Flow`].
+//! The parts fit together: [`queue::Queue`]s and [`impairment::Impairment`]s make a [`link::Link`],
+//! links and routes make a [`topology::Topology`] (a [`Dumbbell`] is one), and a
+//! [`traffic::Source`] and a [`Controller`] make a [`Flow`].
 //!
-//! Rates count bytes on the wire: UDP payload and
-//! [`units::WIRE_OVERHEAD_BYTES`].
+//! Rates count bytes on the wire: UDP payload and [`units::WIRE_OVERHEAD_BYTES`].
 
 pub mod compare;
 pub mod comparison;
@@ -61,6 +59,7 @@ pub use gallop_network::{
     units,
 };
 
+use gallop_network::invalid;
+
 use endpoint::{acks, moves, settings};
 use engine::{error, flow};
-use gallop_network::invalid;

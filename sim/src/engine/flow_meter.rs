@@ -1,7 +1,12 @@
-//! What is measured at a flow.
+//! The measurements of a flow.
 //!
-//! `docs/metrics.md` says what each metric means. Those of a media stream are its
+//! `docs/metrics.md` has the meaning of each metric. Those of a media stream are its
 //! [`Player`](crate::Player)'s.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gallop::Algorithm;
 
 use crate::endpoint::Connection;
 use crate::endpoint::application::Answer;
@@ -11,16 +16,12 @@ use crate::engine::running::Running;
 use crate::measure::Measure;
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
-use gallop::Algorithm;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// So many BaseRTTs after slow start the window has settled: Ho et al. 2006 §V.B sees it
-/// within 4.
+/// The number of BaseRTTs after slow start after which the window has settled: Ho et al. 2006 §V.B
+/// sees it within 4.
 const SETTLED_RTTS: u32 = 10;
 
-/// What is asked of the connection's statistics, which is not free, is asked at
-/// most that often.
+/// The least interval between two looks at the connection's statistics, which are not free.
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
 /// Watches one connection's server.
@@ -40,7 +41,7 @@ pub(crate) struct FlowMeter {
     settled_bytes: Option<f64>,
     /// Times at which the window, in whole datagrams, was larger than ever.
     peaks: Vec<(Time, u64)>,
-    /// Times at which it changed; kept for controllers of ours.
+    /// Times at which the window changed; kept for controllers of ours.
     changes: Vec<(Time, u64)>,
 }
 
@@ -76,7 +77,7 @@ impl Mean {
         }
     }
 
-    /// Forgets what was until now.
+    /// Forgets the past.
     fn restart(&mut self, now: Time) {
         self.current = self.current.map(|(_, value)| (now, value));
         (self.area, self.duration) = (0.0, 0.0);
@@ -101,7 +102,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Keeps so many leading bits of a value.
+    /// The number of leading bits of a value that are kept.
     const BITS: u32 = 10;
 
     fn record(&mut self, now: Time, value: Duration) {
@@ -120,7 +121,7 @@ impl Spread {
         }
     }
 
-    /// Forgets what was until now.
+    /// Forgets the past.
     fn restart(&mut self, now: Time) {
         self.current = self.current.map(|(_, value)| (now, value));
         self.held.clear();
@@ -165,8 +166,7 @@ impl SlowStart {
     }
 }
 
-/// What the sender knows as the RTT without queues: the controller's BaseRTT, or
-/// the least RTT.
+/// The sender's estimate of the RTT without queues: the controller's BaseRTT, or the least RTT.
 pub(crate) fn base_rtt(connection: &Connection) -> Option<Duration> {
     let mut base_rtt_ms = None;
     if let Some(controller) = connection.congestion_controller() {
@@ -211,7 +211,7 @@ impl FlowMeter {
         }
     }
 
-    /// Counters and means begin now; `report` is what the flow has come to.
+    /// Restarts counters and means; `report` is the flow's report until now.
     pub(crate) fn start(&mut self, now: Time, report: FlowReport) {
         self.since = now;
         self.mark = report;
@@ -220,7 +220,7 @@ impl FlowMeter {
         self.rtt_spread.restart(now);
     }
 
-    /// The connection has done something that may have changed its window.
+    /// Notes an action of the connection that may have changed its window.
     pub(crate) fn look(&mut self, now: Time, connection: &Connection) {
         let controller = connection.congestion_controller();
         let sample = self
@@ -239,7 +239,7 @@ impl FlowMeter {
         if sample {
             self.sampled_at = Some(now);
             if let Some(stats) = connection.path_stats().find(|path| path.active) {
-                // Before the first sample this is only a guess.
+                // Before the first sample the RTT is only a guess.
                 if stats.min_rtt.is_some() {
                     self.smoothed_rtt.record(now, stats.rtt.as_secs_f64());
                     self.rtt_spread.record(now, stats.rtt);
@@ -291,13 +291,12 @@ impl FlowMeter {
         }
     }
 
-    /// Since when it measures.
+    /// The time since which it measures.
     fn since(&self) -> Time {
         self.since
     }
 
-    /// What the flow has come to since then, given what it has come to
-    /// altogether.
+    /// The flow's report since then, given its report since its start.
     fn counted(&self, report: &FlowReport) -> FlowReport {
         report.since(&self.mark)
     }
@@ -319,7 +318,7 @@ impl FlowMeter {
         let available = in_flight.zip(self.thresholds);
         let available =
             available.map(|(in_flight, (alpha, beta))| (in_flight + alpha, in_flight + beta));
-        // Whoever looks ten BaseRTTs later, even if nothing happened in between.
+        // The window counts ten BaseRTTs later, even if nothing happened in between.
         let settled = self.settled_bytes.or_else(|| {
             let exit = exit?;
             (now >= exit.at + exit.base_rtt? * SETTLED_RTTS)
@@ -367,7 +366,7 @@ impl FlowMeter {
         .collect()
     }
 
-    /// When the window first was the available one.
+    /// The first time at which the window was the available one.
     fn reached(&self, in_flight_packets: f64) -> Option<Time> {
         let alpha = self.thresholds.map(|(alpha, _)| alpha);
         let available = in_flight_packets + alpha.map_or(0.0, |alpha| alpha - 1.0);
@@ -375,7 +374,7 @@ impl FlowMeter {
         self.peaks.iter().find(reached).map(|&(time, _)| time)
     }
 
-    /// From when on the window stayed in the available range.
+    /// The time from which the window stayed in the available range.
     fn converged(&self, packets_per_s: f64, base_rtt: Duration, until: Time) -> Option<Time> {
         let (alpha, beta) = self.thresholds?;
         let in_flight = packets_per_s * base_rtt.as_secs_f64();
@@ -395,9 +394,8 @@ impl FlowMeter {
 }
 
 impl Simulation {
-    /// What has been measured at a flow that is one connection.
-    /// `fair_packets_per_s` is its share of the narrowest link on its way, in
-    /// full datagrams; without it some metrics are absent.
+    /// The measurements of a flow that is one connection. `fair_packets_per_s` is its share of the
+    /// narrowest link on its way, in full datagrams; without it some metrics are absent.
     #[must_use]
     pub fn measure_flow(&self, flow: usize, fair_packets_per_s: Option<f64>) -> Vec<Measure> {
         let Some(running) = self.flow(flow) else {
@@ -425,8 +423,7 @@ impl Simulation {
         measures
     }
 
-    /// What has been measured at a flow that is many connections, those of
-    /// these numbers.
+    /// The measurements of a flow that is many connections, those of these numbers.
     #[must_use]
     pub fn measure_flows(&self, flows: &[usize]) -> Vec<Measure> {
         let now = self.now();
@@ -467,9 +464,8 @@ impl Simulation {
         measures
     }
 
-    /// What a flow that is one connection is doing now: its window
-    /// (`cwnd_packets`), its smoothed RTT (`srtt_s`), and the stream bytes that
-    /// its client has read until now (`received_bytes`).
+    /// The state of a flow that is one connection: its window (`cwnd_packets`), its smoothed RTT
+    /// (`srtt_s`), and the stream bytes that its client has read until now (`received_bytes`).
     #[must_use]
     pub fn observe_flow(&self, flow: usize) -> Vec<Measure> {
         let Some(running) = self.flow(flow) else {
@@ -591,7 +587,7 @@ mod tests {
         let mut spread = Spread::default();
         assert_eq!(spread.clone().p95_s(at(10)), None);
         let milliseconds = |value: u64| Duration::from_millis(value);
-        // 940 ms of 40 ms, 20 ms of 80 ms, 40 ms of 120 ms.
+        // The values are 40 ms for 940 ms, 80 ms for 20 ms and 120 ms for 40 ms.
         for (time, rtt) in [(0, 40), (500, 120), (540, 40), (980, 80)] {
             spread.record(at(time), milliseconds(rtt));
         }

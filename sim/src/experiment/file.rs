@@ -1,4 +1,10 @@
-//! The keys of an experiment's file, as they are when every `$name` has a value.
+//! The keys of an experiment's file in which every `$name` has a value.
+
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use super::analysis::Analysis;
 use super::choice::Where;
@@ -7,10 +13,6 @@ use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
 use super::setup::FlowSetup;
 use super::traffic::TrafficSpec;
 use crate::units::{Size, Span};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
-use std::time::Duration;
 
 /// A whole file.
 #[derive(Debug, Deserialize)]
@@ -35,10 +37,10 @@ pub(super) struct File {
     #[serde(default = "max_ack_delay")]
     pub(super) max_ack_delay: Span,
     pub(super) host_jitter: Option<Span>,
-    /// Read before, since it says what stands for `$name`.
+    /// It was read before, since it has the values for `$name`.
     #[serde(rename = "sweep")]
     _sweep: Option<IgnoredAny>,
-    /// As `sweep`.
+    /// It was read before, as `sweep` was.
     #[serde(rename = "run")]
     _run: Option<IgnoredAny>,
     pub(super) link: Option<Vec<LinkSpec>>,
@@ -147,13 +149,13 @@ impl FlowSpec {
     }
 }
 
-/// The table `[series]`: which values are kept over time.
+/// The table `[series]`: the values that are kept over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Series {
-    /// From one value to the next.
+    /// The time from one value to the next.
     pub every: Span,
-    /// The first so many seeds.
+    /// The number of seeds, from the first one up.
     #[serde(default = "one")]
     pub seeds: NonZeroU64,
 }
@@ -167,12 +169,12 @@ pub struct Trace {
     /// True if the qlogs of all its members are kept, false if only the first member's is.
     #[serde(default)]
     pub every_member: bool,
-    /// At which points.
+    /// The points.
     #[serde(default, rename = "where")]
     pub points: Where,
 }
 
-/// The table `[fast]`: what is left when there is little time.
+/// The table `[fast]`: the part that runs if there is little time.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Fast {

@@ -1,5 +1,5 @@
-//! Experiments: files that say what runs over which network, and what papers say
-//! about it. docs/experiments.md describes the format.
+//! Experiments: files that describe flows, their network and the statements of papers about them.
+//! docs/experiments.md describes the format.
 
 pub mod analysis;
 mod axes;
@@ -24,16 +24,17 @@ pub use library::{Library, LibraryError};
 pub use plain_path::PlainPath;
 pub use setup::{FlowSetup, Setup};
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
 use crate::invalid::{Invalid, require};
 use analysis::Analysis;
 use axes::Axes;
 use claim::Subjects;
 use document::{Document, Located, problem, unknown_name};
 use file::{Fast, File};
-use std::collections::BTreeSet;
-use std::fs;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 
 /// An experiment, checked.
 #[derive(Clone, Debug)]
@@ -42,17 +43,17 @@ pub struct Experiment {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// What is shown, for people.
+    /// The title, for people.
     pub title: String,
-    /// Where a paper has it.
+    /// The place in a paper.
     pub source: String,
-    /// What is shown, and what was chosen and why.
+    /// A description, with the choices that were made and their reasons.
     pub about: String,
-    /// What varies; the runs come last.
+    /// The parameters that vary; the runs come last.
     pub axes: Vec<Axis>,
     /// The compared controllers.
     pub runs: Vec<Run>,
-    /// The points: the product of what varies.
+    /// The points: all combinations of the values of the axes.
     pub points: Vec<Point>,
     /// The command that runs it again.
     pub command: String,
@@ -60,19 +61,19 @@ pub struct Experiment {
     pub directory: PathBuf,
     /// The first seed that is run at every point.
     pub first_seed: u64,
-    /// So many seeds are run, from the first one up.
+    /// The number of seeds that are run, from the first one up.
     pub seeds: u64,
-    /// Whose formulas are evaluated for every point.
+    /// The paper whose formulas are evaluated for every point.
     pub analysis: Option<Analysis>,
-    /// Which values are kept over time.
+    /// The values that are kept over time.
     pub series: Option<Series>,
-    /// Whose qlogs are kept.
+    /// The flows whose qlogs are kept.
     pub traces: Vec<Trace>,
-    /// What the report shows in numbers.
+    /// The tables of the report.
     pub tables: Vec<Table>,
-    /// What the report draws.
+    /// The plots of the report.
     pub plots: Vec<Plot>,
-    /// What papers say.
+    /// The statements of papers.
     pub claims: Vec<Claim>,
     pub(crate) fast: Fast,
 }
@@ -84,7 +85,7 @@ pub struct Point {
     pub number: usize,
     /// The value of every axis, as a text.
     pub labels: Vec<String>,
-    /// What runs.
+    /// The setup of a run.
     pub setup: Setup,
 }
 
@@ -92,7 +93,7 @@ impl Experiment {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// Names the file, and line and column of what is wrong in it.
+    /// Names the file, and line and column of each problem in it.
     pub fn read(path: &Path) -> Result<Experiment, ExperimentError> {
         let path = path.to_path_buf();
         let Some(name) = library::name_of(&path) else {
@@ -107,7 +108,7 @@ impl Experiment {
     /// Checks a text that was read from `path`.
     ///
     /// # Errors
-    /// As [`read`](Experiment::read).
+    /// Those of [`read`](Experiment::read).
     pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Experiment, ExperimentError> {
         match read(text) {
             Ok(experiment) => Ok(Experiment {
@@ -128,13 +129,13 @@ impl Experiment {
         }
     }
 
-    /// Whether it has a table `[fast]`.
+    /// True if it has a table `[fast]`.
     #[must_use]
     pub fn has_fast(&self) -> bool {
         self.fast != Fast::default()
     }
 
-    /// What the table `[fast]` leaves of it.
+    /// The part of it that the table `[fast]` keeps.
     #[must_use]
     pub fn fast(mut self) -> Experiment {
         let Fast {
@@ -153,7 +154,7 @@ impl Experiment {
         self
     }
 
-    /// The files beside the experiment's that its links are read from.
+    /// The files beside the experiment's from which its links are read.
     #[must_use]
     pub fn trace_files(&self) -> BTreeSet<PathBuf> {
         let directory = self.path.parent().unwrap_or(Path::new(""));
@@ -251,7 +252,7 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
     })
 }
 
-/// Checks what refers to axes, flows and links.
+/// Checks all references to axes, flows and links.
 fn check_rest(file: &mut File, axes: &[Axis], points: &[Point]) -> Result<(), Vec<Invalid>> {
     let flows: Vec<String> = file.flow.iter().map(|flow| flow.name.clone()).collect();
     let links = points

@@ -9,7 +9,7 @@ use super::traffic::TrafficSpec;
 use crate::queue::QueueSpec;
 use crate::units::{Buffer, LinkRate, Rate, Span, WIRE_OVERHEAD_BYTES};
 
-/// A path with one bottleneck of constant rate and a drop-tail queue, and what flows over it from
+/// A path with one bottleneck of constant rate and a drop-tail queue, and the flows over it, from
 /// the start to the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlainPath {
@@ -19,19 +19,19 @@ pub struct PlainPath {
     pub resolved: Rate,
     /// Propagation delay there and back.
     pub rtt: Span,
-    /// The most that may wait at the bottleneck.
+    /// The limit of the bottleneck's queue.
     pub buffer: Buffer,
     /// The largest datagram, in bytes of UDP payload.
     pub datagram_bytes: usize,
     /// The initial window, in datagrams.
     pub initial_window_packets: usize,
-    /// One acknowledgement for so many packets.
+    /// The number of packets for one acknowledgement.
     pub ack_every: u32,
-    /// The longest time an acknowledgement is held.
+    /// The longest time for which an acknowledgement is held.
     pub max_ack_delay: Span,
     /// Simulated time.
     pub duration: Span,
-    /// Flows that share the bottleneck.
+    /// The number of flows that share the bottleneck.
     pub flows: usize,
 }
 
@@ -40,7 +40,7 @@ impl PlainPath {
     ///
     /// # Errors
     ///
-    /// The reason for which the point is none such.
+    /// The reason for which the point has no such path.
     pub fn of(setup: &Setup) -> Result<PlainPath, &'static str> {
         let Network::Dumbbell(dumbbell) = &setup.network else {
             return Err("its network is no [dumbbell]");
@@ -86,7 +86,7 @@ impl PlainPath {
 }
 
 impl Serialize for PlainPath {
-    /// As reports read it.
+    /// The path in the form that reports read.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let seconds = |span: Span| span.duration().as_secs_f64();
         let mut path = serializer.serialize_struct("PlainPath", 10)?;

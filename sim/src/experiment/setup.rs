@@ -1,4 +1,11 @@
-//! One point of an experiment: everything that a run needs but its seed.
+//! One point of an experiment: everything that a run needs except its seed.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use gallop::stack::quiche::Selection;
 
 use super::axes::check_id;
 use super::file::{File, FlowSpec};
@@ -6,11 +13,6 @@ use super::network::{FlowPlace, Network};
 use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
 use crate::units::{Size, Span};
-use gallop::stack::quiche::Selection;
-use std::collections::BTreeSet;
-use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// The smallest datagram a QUIC path must carry (RFC 9000 §14), and the largest
 /// UDP payload over IPv4.
@@ -22,74 +24,74 @@ const MOST_WINDOW_PACKETS: usize = 1 << 20;
 /// max_ack_delay must be less than 2^14 ms (RFC 9000 §18.2).
 const MOST_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
 
-/// Addresses are given out up to that many.
+/// The number of addresses that can be given out.
 const MOST_FLOWS: usize = 100_000;
 
 /// The jitter of hosts that keeps several flows out of step.
 const HOST_JITTER: Duration = Duration::from_micros(120);
 
-/// Everything that a run needs but its seed.
+/// Everything that a run needs except its seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Simulated time.
     pub duration: Duration,
-    /// Meters count from here on.
+    /// The time from which meters count.
     pub measure_from: Duration,
     /// UDP payload of a full datagram.
     pub datagram_bytes: usize,
     /// Initial window (RFC 9002 §7.2), in datagrams.
     pub initial_window_packets: usize,
-    /// One acknowledgement for so many packets.
+    /// The number of packets for one acknowledgement.
     pub ack_every: NonZeroU32,
-    /// The longest time an acknowledgement is held.
+    /// The longest time for which an acknowledgement is held.
     pub max_ack_delay: Duration,
     /// The longest random time that a server takes before it sends a packet.
     pub host_jitter: Duration,
     /// The links.
     pub network: Network,
-    /// Where the flows run; one for each of `flows`.
+    /// The places of the flows in the network; one for each of `flows`.
     pub places: Vec<FlowPlace>,
     /// The flows.
     pub flows: Vec<FlowSetup>,
 }
 
-/// A flow, or so many equal flows as its place says.
+/// A flow, or as many equal flows as its place says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSetup {
     /// Its name.
     pub name: String,
     /// The sender's controller, and options after a colon.
     pub cc: String,
-    /// When it starts …
+    /// The time at which it starts …
     pub start: Duration,
-    /// … and how much later at most, by the seed.
+    /// … and the longest random time by which it starts later.
     pub start_jitter: Duration,
-    /// When the sender stops to offer data.
+    /// The time at which the sender stops to offer data.
     pub stop: Option<Duration>,
-    /// Whether it only makes conditions for others.
+    /// True if it only makes conditions for others.
     pub background: bool,
-    /// What it carries.
+    /// Its traffic.
     pub traffic: TrafficSpec,
     /// Limit on unacknowledged and unsent data in the sender's socket buffer.
     pub send_buffer: Option<Size>,
-    /// Whether its packets allow congestion marks.
+    /// True if its packets allow congestion marks.
     pub ecn: bool,
-    /// Whether it looks for larger datagrams by probes.
+    /// True if it looks for larger datagrams by probes.
     pub discovers_mtu: bool,
-    /// When the receiver moves to another address.
+    /// Times at which the receiver moves to another address.
     pub migrations: Vec<Duration>,
-    /// When a NAT gives the receiver another address.
+    /// Times at which a NAT gives the receiver another address.
     pub rebindings: Vec<Duration>,
 }
 
 impl Setup {
-    /// Flows altogether, every member of a count on its own.
+    /// The number of flows, with every member of a count.
     #[must_use]
     pub fn members(&self) -> usize {
         self.places.iter().map(|place| place.count).sum()
     }
 
-    /// Lets so many equal flows run in place of those of the first.
+    /// Lets this many equal flows run in place of those of the first.
     pub(crate) fn set_members(&mut self, members: usize) {
         let by_default = self.host_jitter == host_jitter(self.members());
         if let Some(place) = self.places.first_mut() {
@@ -100,8 +102,8 @@ impl Setup {
         }
     }
 
-    /// Checks what can be changed after a file was read: the datagrams, the initial window, the
-    /// number of flows and the network.
+    /// Checks the values that can be changed after a file was read: the datagrams, the initial
+    /// window, the number of flows and the network.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ impl Setup {
         self.network.validate(&self.places)
     }
 
-    /// About how many packets a run moves, for an estimate of how long it takes.
+    /// The approximate number of packets that a run moves, to estimate its time.
     #[must_use]
     pub fn cost(&self) -> f64 {
         let rate = self.network.busiest_rate();
@@ -131,11 +133,10 @@ impl Setup {
         packets.sum::<f64>().min(most) + 1.0
     }
 
-    /// Checks a file and takes out what a run needs; `cc` is the run's
-    /// controller.
+    /// Checks a file and takes the values that a run needs; `cc` is the run's controller.
     ///
     /// # Errors
-    /// Names what makes no sense, the first problem of each part of the file.
+    /// Names the first value of each part of the file that makes no sense.
     pub(super) fn new(file: &File, cc: Option<&str>) -> Result<Setup, Vec<Invalid>> {
         let mut problems = Vec::new();
         let mut note = |result: Result<(), Invalid>| problems.extend(result.err());
@@ -174,8 +175,8 @@ impl Setup {
     }
 }
 
-/// The jitter of hosts where nothing is said. A flow alone has nothing to fall into step with, and
-/// a jitter of 60 µs in the mean looks like a fraction of a packet of backlog to a controller that
+/// The default of the jitter of hosts. A flow alone has nothing to fall into step with, and a
+/// jitter of 60 µs in the mean looks like a fraction of a packet of backlog to a controller that
 /// watches delays.
 fn host_jitter(members: usize) -> Duration {
     match members {

@@ -117,7 +117,8 @@ pub struct CongestionMarks {
 /// per packet and once at the end of the frame, fill a buffer that they use again, and that of
 /// s2n-quic, which is told the sum and the newest packet, makes a slice of one.
 pub trait Controller: CloneController + Debug + Send + Sync {
-    /// A congestion-controlled packet was sent.
+    /// A congestion-controlled packet was sent. Sending changes the time at which the next packet may
+    /// leave, and no other answer.
     fn on_packet_sent(&mut self, packet: &SentPacket);
 
     /// The packets of one ACK frame were acknowledged. They are at least one, by increasing packet
@@ -142,7 +143,8 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// discarded, or the connection moved to another path. Stacks do not time this.
     fn on_packets_discarded(&mut self, _bytes: usize) {}
 
-    /// The path's maximum datagram size changed. Stacks do not time this.
+    /// The path's maximum datagram size changed; 0 is no size and changes nothing. Stacks do not time
+    /// this.
     fn on_mtu_update(&mut self, max_datagram_size_bytes: usize);
 
     /// The congestion window, in bytes: a whole number of datagrams.

@@ -340,7 +340,9 @@ impl Controller for Copa {
     }
 
     fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
-        self.max_datagram_size_bytes = max_datagram_size_bytes.max(1);
+        if max_datagram_size_bytes > 0 {
+            self.max_datagram_size_bytes = max_datagram_size_bytes;
+        }
     }
 
     fn window_bytes(&self) -> usize {

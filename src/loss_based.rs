@@ -260,7 +260,9 @@ impl<A: Avoidance> Controller for LossBased<A> {
     }
 
     fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
-        self.datagram_bytes = max_datagram_size_bytes.max(1);
+        if max_datagram_size_bytes > 0 {
+            self.datagram_bytes = max_datagram_size_bytes;
+        }
     }
 
     fn window_bytes(&self) -> usize {
@@ -524,6 +526,6 @@ mod tests {
         sender.controller.on_mtu_update(1350);
         assert_eq!(sender.controller.window_bytes(), 10 * 1350);
         sender.controller.on_mtu_update(0);
-        assert_eq!(sender.controller.window_bytes(), 10);
+        assert_eq!(sender.controller.window_bytes(), 10 * 1350, "no size");
     }
 }

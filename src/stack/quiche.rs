@@ -195,25 +195,54 @@ impl CongestionControllerFactory for Algorithm {
 #[derive(Debug)]
 pub struct Adapter {
     controller: Box<dyn Controller>,
+    answers: Answers,
     /// The packets of one event. Kept, so that no event allocates memory.
     packets: Vec<PacketInfo>,
+}
+
+/// The answers that sending does not change. quiche reads them after each packet.
+#[derive(Debug)]
+struct Answers {
+    window_bytes: usize,
+    ssthresh_bytes: Option<usize>,
+    burst_bytes: Option<usize>,
+}
+
+impl Answers {
+    fn of(controller: &dyn Controller) -> Answers {
+        Answers {
+            window_bytes: controller.window_bytes(),
+            ssthresh_bytes: controller.ssthresh_bytes(),
+            burst_bytes: controller.burst_bytes(),
+        }
+    }
 }
 
 impl Adapter {
     /// Puts a controller behind the plug point; for one that is not in the catalogue.
     pub fn new(controller: Box<dyn Controller>) -> Adapter {
         Adapter {
+            answers: Answers::of(&*controller),
             controller,
             packets: Vec::new(),
         }
     }
 
-    fn with_packets<P>(&mut self, packets: &[P])
+    /// Tells the controller of an event.
+    fn tell(&mut self, event: impl FnOnce(&mut dyn Controller)) {
+        event(&mut *self.controller);
+        self.answers = Answers::of(&*self.controller);
+    }
+
+    /// Tells the controller of an event with packets.
+    fn tell_of<P>(&mut self, packets: &[P], event: impl FnOnce(&mut dyn Controller, &[PacketInfo]))
     where
         for<'a> PacketInfo: From<&'a P>,
     {
         self.packets.clear();
         self.packets.extend(packets.iter().map(PacketInfo::from));
+        event(&mut *self.controller, &self.packets);
+        self.answers = Answers::of(&*self.controller);
     }
 }
 
@@ -255,7 +284,7 @@ impl From<&AckEvent<'_>> for Ack {
 
 impl CongestionController for Adapter {
     fn congestion_window(&self) -> usize {
-        self.controller.window_bytes()
+        self.answers.window_bytes
     }
 
     fn on_packet_sent(&mut self, packet: &::quiche::SentPacket) {
@@ -268,36 +297,39 @@ impl CongestionController for Adapter {
     }
 
     fn on_packets_acked(&mut self, event: &AckEvent<'_>) {
-        self.with_packets(event.packets);
-        self.controller
-            .on_packets_acked(&event.into(), &self.packets);
+        let ack = event.into();
+        self.tell_of(event.packets, |controller, packets| {
+            controller.on_packets_acked(&ack, packets);
+        });
     }
 
     /// quiche does not look for persistent congestion.
     fn on_packets_lost(&mut self, event: &LossEvent<'_>) {
-        self.with_packets(event.packets);
         let loss = Loss {
             now: event.now,
             persistent_congestion: None,
         };
-        self.controller.on_packets_lost(&loss, &self.packets);
+        self.tell_of(event.packets, |controller, packets| {
+            controller.on_packets_lost(&loss, packets);
+        });
     }
 
     fn on_spurious_loss(&mut self, now: Instant, packets: &[LostPacket]) {
-        self.with_packets(packets);
-        self.controller.on_spurious_loss(now, &self.packets);
+        self.tell_of(packets, |controller, packets| {
+            controller.on_spurious_loss(now, packets);
+        });
     }
 
     fn on_packets_discarded(&mut self, _now: Instant, bytes: usize) {
-        self.controller.on_packets_discarded(bytes);
+        self.tell(|controller| controller.on_packets_discarded(bytes));
     }
 
     fn on_mtu_update(&mut self, max_datagram_size: usize) {
-        self.controller.on_mtu_update(max_datagram_size);
+        self.tell(|controller| controller.on_mtu_update(max_datagram_size));
     }
 
     fn ssthresh(&self) -> Option<usize> {
-        self.controller.ssthresh_bytes()
+        self.answers.ssthresh_bytes
     }
 
     fn startup_exit_reason(&self) -> StartupExitReason {
@@ -309,7 +341,7 @@ impl CongestionController for Adapter {
 
     /// While datagrams are spaced, a batch is what may leave at one time.
     fn send_quantum(&self) -> Option<usize> {
-        self.controller.burst_bytes()
+        self.answers.burst_bytes
     }
 
     fn pacing_rate(&self) -> Option<u64> {

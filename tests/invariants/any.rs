@@ -125,7 +125,7 @@ impl Connection {
     }
 
     fn send(&mut self, size_bytes: usize) {
-        let window = self.controller.window_bytes();
+        let answers = self.answers_but_release();
         let release = self.controller.next_release_time();
         let packet = PacketInfo {
             packet_number: self.next_packet_number,
@@ -139,8 +139,8 @@ impl Connection {
             bytes_in_flight: self.bytes_in_flight(),
         });
         assert_eq!(
-            self.controller.window_bytes(),
-            window,
+            self.answers_but_release(),
+            answers,
             "sending decides nothing"
         );
         self.next_packet_number += 1;
@@ -240,15 +240,20 @@ impl Connection {
     }
 
     /// Every answer, with times counted from the epoch.
-    fn answers(&self) -> impl PartialEq + std::fmt::Debug {
+    fn answers(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let release = self.controller.next_release_time();
+        (
+            release.map(|at| at.saturating_duration_since(self.epoch)),
+            self.answers_but_release(),
+        )
+    }
+
+    fn answers_but_release(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let mut figures = Vec::new();
         self.controller.figures(&mut |figure| figures.push(figure));
         (
             self.controller.window_bytes(),
             self.controller.ssthresh_bytes(),
-            self.controller
-                .next_release_time()
-                .map(|at| at.saturating_duration_since(self.epoch)),
             self.controller.pacing_rate_bps(),
             self.controller.burst_bytes(),
             self.controller.phase_name(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use gallop::stack::quiche::Selection;
 use gallop_sim::traffic::Bulk;
 use gallop_sim::units::{Buffer, Rate, Size, Span, stream_bytes_per_packet};
 use gallop_sim::{AckPolicy, Controller, Conversation, Dumbbell, Flow, Side, Simulation, isolated};
@@ -33,8 +34,8 @@ Example:
       gallop-bench transfer --cc vegas --size 20mb")]
 pub struct Transfer {
     /// The controller
-    #[arg(long, value_name = "NAME[:options]")]
-    cc: String,
+    #[arg(long, value_name = "NAME[:OPTIONS]")]
+    cc: Selection,
     /// Stream data to send
     #[arg(long, default_value = "20000000b")]
     size: Size,
@@ -78,13 +79,13 @@ pub fn transfer(arguments: &Transfer) -> Result<()> {
         let flow = simulation.add_flow(Flow {
             acks: acks(),
             conversation: Conversation::answer(Box::new(Bulk::Bytes(bytes))),
-            ..Flow::new(Controller::named(&arguments.cc))
+            ..Flow::new(Controller::named(arguments.cc.as_str()))
         })?;
         let end = whole_transfer(&mut simulation)?;
         let report = simulation.report(flow).unwrap_or_default();
         let client = simulation.connection(flow, Side::Client);
         Ok::<_, anyhow::Error>(Transferred {
-            controller: arguments.cc.clone(),
+            controller: arguments.cc.to_string(),
             bytes: report.received_bytes,
             duration_s: end,
             sent_packets: report.packets_sent,
@@ -114,8 +115,8 @@ pub struct Simulator {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 500])]
     flows: Vec<u32>,
     /// The controller of all flows
-    #[arg(long, value_name = "NAME[:options]", default_value = "reno")]
-    cc: String,
+    #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "reno")]
+    cc: Selection,
     /// Simulated time
     #[arg(long, default_value = "20s")]
     duration: Span,
@@ -162,7 +163,7 @@ fn speed(arguments: &Simulator, flows: u32) -> Result<Speed> {
         simulation.add_flow(Flow {
             acks: acks(),
             start: Duration::from_millis(10) * flow,
-            ..Flow::new(Controller::named(&arguments.cc))
+            ..Flow::new(Controller::named(arguments.cc.as_str()))
         })?;
     }
     simulation.run_until(arguments.duration.into())?;
@@ -175,7 +176,7 @@ fn speed(arguments: &Simulator, flows: u32) -> Result<Speed> {
     let simulated_s = arguments.duration.duration().as_secs_f64();
     Ok(Speed {
         flows,
-        controller: arguments.cc.clone(),
+        controller: arguments.cc.to_string(),
         rate_bps: mbit * 1_000_000,
         simulated_s,
         packets,
@@ -184,4 +185,38 @@ fn speed(arguments: &Simulator, flows: u32) -> Result<Speed> {
         simulated_s_per_cpu_s: simulated_s / cpu_s,
         packets_per_cpu_s: packets as f64 / cpu_s,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::{Arguments, Command};
+
+    #[test]
+    fn the_last_of_a_repeated_flag_holds() {
+        let line = "gallop-bench simulator --cc reno --duration 20s --cc vegas --duration 2min";
+        match Arguments::try_parse_from(line.split(' ')).unwrap().command {
+            Command::Simulator(arguments) => {
+                assert_eq!(arguments.cc.name(), "vegas");
+                assert_eq!(arguments.duration.duration(), Duration::from_secs(120));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_at_their_flags() {
+        for (flag, value, message) in [
+            ("--cc", "vegass", "did you mean `vegas`?"),
+            ("--rate", "100", "it has no unit"),
+            ("--rtt", "20", "it has no unit"),
+            ("--size", "1000", "it has no unit"),
+        ] {
+            let line = ["gallop-bench", "transfer", "--cc", "vegas", flag, value];
+            let error = Arguments::try_parse_from(line).unwrap_err().to_string();
+            assert!(error.contains(flag) && error.contains(message), "{error}");
+        }
+    }
 }

@@ -292,3 +292,17 @@ fn now() -> f64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |time| time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_a_repeated_flag_holds() {
+        let line = "matrix --lanes 2 --role server --json a --lanes 3 --role client --json b";
+        let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!(arguments.lanes.get(), 3);
+        assert!(matches!(arguments.role, Some(OurRole::Client)));
+        assert_eq!(arguments.json, Some(PathBuf::from("b")));
+    }
+}

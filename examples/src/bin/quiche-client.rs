@@ -18,7 +18,7 @@ use url::Url;
 #[derive(Parser)]
 #[command(version, args_override_self = true, after_help = Selection::help())]
 struct Arguments {
-    /// https://NAME[:PORT]/PATH
+    /// The URL: https://NAME/PATH, or https://NAME:PORT/PATH
     url: Url,
 
     /// Congestion controller of this end, which matters for uploads

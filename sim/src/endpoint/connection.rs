@@ -1,5 +1,7 @@
 //! A connection as the simulator drives it, and the failures of its operations.
 
+use std::time::Duration;
+
 use quiche::h3;
 
 use crate::endpoint::buffers::StreamBuffers;
@@ -35,5 +37,21 @@ pub(crate) fn failed_http3(operation: &'static str) -> impl Fn(h3::Error) -> Con
     move |error| ConnectionError {
         operation,
         error: StackError::Http3(error),
+    }
+}
+
+/// The sender's estimate of the RTT without queues: the controller's BaseRTT, or the least RTT.
+pub(crate) fn base_rtt(connection: &Connection) -> Option<Duration> {
+    let mut base_rtt_ms = None;
+    if let Some(controller) = connection.congestion_controller() {
+        controller.metrics(&mut |name, value| {
+            if name == "vegas_base_rtt_ms" {
+                base_rtt_ms = Some(value);
+            }
+        });
+    }
+    match base_rtt_ms {
+        Some(milliseconds) => Duration::try_from_secs_f64(milliseconds / 1e3).ok(),
+        None => connection.path_stats().find(|path| path.active)?.min_rtt,
     }
 }

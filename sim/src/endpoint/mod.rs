@@ -17,6 +17,6 @@ pub use driver::Action;
 pub use moves::Move;
 pub use settings::{ConfigError, Controller};
 
-pub(crate) use connection::failed;
+pub(crate) use connection::{base_rtt, failed};
 pub(crate) use driver::{Endpoint, Packets, Place};
 pub(crate) use pool::Pool;

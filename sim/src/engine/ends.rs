@@ -5,9 +5,8 @@ use gallop_network::time::Time;
 use quiche::ConnectionId;
 
 use crate::endpoint::application::{ALL_IS_DONE, Answer, Application, Client};
-use crate::endpoint::{Action, Connection, ConnectionError, Endpoint, failed};
+use crate::endpoint::{Action, Connection, ConnectionError, Endpoint, base_rtt, failed};
 use crate::engine::flow::{FlowReport, Observation, Observer};
-use crate::engine::flow_meter::base_rtt;
 
 /// Client and server of a flow.
 pub(crate) struct Ends {

@@ -1,21 +1,14 @@
-//! The measurements of a flow.
-//!
-//! `docs/metrics.md` has the meaning of each metric. Those of a media stream are its
-//! [`Player`](crate::Player)'s.
+//! A meter that watches the window and the RTT of a flow.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gallop::Algorithm;
 
-use crate::endpoint::Connection;
-use crate::endpoint::application::Answer;
-use crate::engine::Simulation;
+use crate::endpoint::{Connection, base_rtt};
 use crate::engine::flow::FlowReport;
-use crate::engine::running::Running;
+use crate::engine::over_time::{Mean, SlowStart, Spread};
 use crate::measure::Measure;
 use crate::time::Time;
-use crate::units::stream_bytes_per_packet;
 
 /// The number of BaseRTTs after slow start after which the window has settled: Ho et al. 2006 §V.B
 /// sees it within 4.
@@ -52,134 +45,6 @@ struct Exit {
     window_before_bytes: f64,
     lost: u64,
     base_rtt: Option<Duration>,
-}
-
-/// A mean over time of a value that stays until it changes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    current: Option<(Time, f64)>,
-    area: f64,
-    duration: f64,
-}
-
-impl Mean {
-    fn record(&mut self, now: Time, value: f64) {
-        self.advance(now);
-        self.current = Some((now, value));
-    }
-
-    fn advance(&mut self, now: Time) {
-        if let Some((since, value)) = self.current {
-            let duration = (now - since).as_secs_f64();
-            self.area += value * duration;
-            self.duration += duration;
-            self.current = Some((now, value));
-        }
-    }
-
-    /// Forgets the past.
-    fn restart(&mut self, now: Time) {
-        self.current = self.current.map(|(_, value)| (now, value));
-        (self.area, self.duration) = (0.0, 0.0);
-    }
-
-    fn value(&self) -> Option<f64> {
-        self.current.map(|(_, value)| value)
-    }
-
-    fn mean(mut self, now: Time) -> Option<f64> {
-        self.advance(now);
-        (self.duration > 0.0).then(|| self.area / self.duration)
-    }
-}
-
-/// The times for which a value that stays until it changes had each of its values, to a thousandth
-/// of the value.
-#[derive(Clone, Debug, Default)]
-struct Spread {
-    current: Option<(Time, u64)>,
-    held: BTreeMap<u64, Duration>,
-}
-
-impl Spread {
-    /// The number of leading bits of a value that are kept.
-    const BITS: u32 = 10;
-
-    fn record(&mut self, now: Time, value: Duration) {
-        self.advance(now);
-        let nanoseconds = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-        let rest = nanoseconds
-            .checked_ilog2()
-            .map_or(0, |bits| bits.saturating_sub(Self::BITS));
-        self.current = Some((now, nanoseconds >> rest << rest));
-    }
-
-    fn advance(&mut self, now: Time) {
-        if let Some((since, value)) = self.current {
-            *self.held.entry(value).or_default() += now - since;
-            self.current = Some((now, value));
-        }
-    }
-
-    /// Forgets the past.
-    fn restart(&mut self, now: Time) {
-        self.current = self.current.map(|(_, value)| (now, value));
-        self.held.clear();
-    }
-
-    /// The least value that was not exceeded for 95 % of the time, in seconds.
-    fn p95_s(mut self, now: Time) -> Option<f64> {
-        self.advance(now);
-        let all: Duration = self.held.values().sum();
-        let mut left = all.mul_f64(0.95);
-        let mut last = None;
-        for (&value, &held) in &self.held {
-            last = Some(Duration::from_nanos(value).as_secs_f64());
-            if held >= left {
-                break;
-            }
-            left -= held;
-        }
-        last.filter(|_| !all.is_zero())
-    }
-}
-
-/// The total time in slow start, of a controller that tells its state.
-#[derive(Clone, Copy, Debug, Default)]
-struct SlowStart {
-    current: Option<(Time, bool)>,
-    total: Duration,
-}
-
-impl SlowStart {
-    fn record(&mut self, now: Time, slow: bool) {
-        if let Some((since, true)) = self.current {
-            self.total += now - since;
-        }
-        self.current = Some((now, slow));
-    }
-
-    fn total(mut self, until: Time) -> Option<Duration> {
-        let (since, slow) = self.current?;
-        self.record(until.max(since), slow);
-        Some(self.total)
-    }
-}
-
-/// The sender's estimate of the RTT without queues: the controller's BaseRTT, or the least RTT.
-pub(crate) fn base_rtt(connection: &Connection) -> Option<Duration> {
-    let mut base_rtt_ms = None;
-    if let Some(controller) = connection.congestion_controller() {
-        controller.metrics(&mut |name, value| {
-            if name == "vegas_base_rtt_ms" {
-                base_rtt_ms = Some(value);
-            }
-        });
-    }
-    match base_rtt_ms {
-        Some(milliseconds) => Duration::try_from_secs_f64(milliseconds / 1e3).ok(),
-        None => connection.path_stats().find(|path| path.active)?.min_rtt,
-    }
 }
 
 fn is_slow_start(state: &str) -> bool {
@@ -292,17 +157,26 @@ impl FlowMeter {
     }
 
     /// The time since which it measures.
-    fn since(&self) -> Time {
+    pub(super) fn since(&self) -> Time {
         self.since
     }
 
     /// The flow's report since then, given its report since its start.
-    fn counted(&self, report: &FlowReport) -> FlowReport {
+    pub(super) fn counted(&self, report: &FlowReport) -> FlowReport {
         report.since(&self.mark)
     }
 
+    /// The window, in datagrams, and the smoothed RTT, as last seen.
+    pub(super) fn observed(&self) -> [Option<f64>; 2] {
+        let window = self.window.value();
+        [
+            window.map(|bytes| bytes / self.datagram_bytes as f64),
+            self.smoothed_rtt.value(),
+        ]
+    }
+
     /// The metrics of windows and RTTs; times count from `start`.
-    fn measures(
+    pub(super) fn measures(
         &self,
         start: Time,
         now: Time,
@@ -393,237 +267,12 @@ impl FlowMeter {
     }
 }
 
-impl Simulation {
-    /// The measurements of a flow that is one connection. `fair_packets_per_s` is its share of the
-    /// narrowest link on its way, in full datagrams; without it some metrics are absent.
-    #[must_use]
-    pub fn measure_flow(&self, flow: usize, fair_packets_per_s: Option<f64>) -> Vec<Measure> {
-        let Some(running) = self.flow(flow) else {
-            return Vec::new();
-        };
-        let (now, meter, report) = (self.now(), &running.meter, running.report());
-        let start = report.started.unwrap_or(now);
-        let end = report.finished.unwrap_or(now);
-        let packet_bytes = stream_bytes_per_packet(running.flow.datagram_bytes);
-        let active = end - start.max(meter.since());
-        let mut measures = counters(&meter.counted(&report), active, packet_bytes);
-        let finished = f64::from(u8::from(report.finished.is_some()));
-        measures.push(Measure::new("finished", "", finished));
-        if report.finished.is_some() {
-            let took = (end - start).as_secs_f64();
-            measures.push(Measure::new("completion_s", "s", took));
-        }
-        measures.extend(meter.measures(start, now, &report, fair_packets_per_s));
-        if running.answers().len() > 1 {
-            measures.extend(responses(running.answers(), meter.since()));
-        }
-        if let Some(player) = &running.flow.player {
-            measures.extend(player.measures(start, now));
-        }
-        measures
-    }
-
-    /// The measurements of a flow that is many connections, those of these numbers.
-    #[must_use]
-    pub fn measure_flows(&self, flows: &[usize]) -> Vec<Measure> {
-        let now = self.now();
-        let running: Vec<&Running> = flows.iter().filter_map(|&flow| self.flow(flow)).collect();
-        let Some(first) = running.first() else {
-            return Vec::new();
-        };
-        let since = first.meter.since();
-        let packet_bytes = stream_bytes_per_packet(first.flow.datagram_bytes);
-        let reports: Vec<(&Running, FlowReport)> = running
-            .iter()
-            .map(|running| (*running, running.report()))
-            .filter(|(_, report)| report.started.is_some())
-            .collect();
-        let mut sum = FlowReport::default();
-        for (running, report) in &reports {
-            sum.add(&running.meter.counted(report));
-        }
-        let mut measures = counters(&sum, now - since, packet_bytes);
-        let started = reports
-            .iter()
-            .filter(|(_, report)| report.started >= Some(since));
-        measures.push(Measure::new("connections", "", started.count() as f64));
-        let completed = reports
-            .iter()
-            .filter_map(|(_, report)| Some((report.started?, report.finished?)))
-            .filter(|(_, finished)| *finished >= since)
-            .map(|(started, finished)| (finished - started).as_secs_f64())
-            .collect();
-        measures.extend(times(
-            completed,
-            [
-                "connections_finished",
-                "completion_mean_s",
-                "completion_p95_s",
-            ],
-        ));
-        measures
-    }
-
-    /// The state of a flow that is one connection: its window (`cwnd_packets`), its smoothed RTT
-    /// (`srtt_s`), and the stream bytes that its client has read until now (`received_bytes`).
-    #[must_use]
-    pub fn observe_flow(&self, flow: usize) -> Vec<Measure> {
-        let Some(running) = self.flow(flow) else {
-            return Vec::new();
-        };
-        let meter = &running.meter;
-        let window = meter.window.value();
-        let packets = window.map(|bytes| bytes / meter.datagram_bytes as f64);
-        [
-            packets.map(|packets| Measure::new("cwnd_packets", "packets", packets)),
-            meter
-                .smoothed_rtt
-                .value()
-                .map(|rtt| Measure::new("srtt_s", "s", rtt)),
-            Some(Measure::new(
-                "received_bytes",
-                "bytes",
-                running.received_bytes() as f64,
-            )),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-}
-
-/// Counters that are sums over one connection or many.
-fn counters(counted: &FlowReport, active: Duration, packet_bytes: u64) -> Vec<Measure> {
-    let packets = |bytes: u64| bytes as f64 / packet_bytes as f64;
-    let active_s = active.as_secs_f64();
-    let received = counted.received_bytes as f64;
-    let mut measures = vec![
-        Measure::new("received_bytes", "bytes", received),
-        Measure::new(
-            "received_packets",
-            "packets",
-            packets(counted.received_bytes),
-        ),
-        Measure::new("sent_packets", "packets", counted.packets_sent as f64),
-        Measure::new("lost_packets", "packets", counted.packets_lost as f64),
-        Measure::new(
-            "retransmitted_bytes",
-            "bytes",
-            counted.retransmitted_bytes as f64,
-        ),
-        Measure::new(
-            "retransmitted_packets",
-            "packets",
-            packets(counted.retransmitted_bytes),
-        ),
-        Measure::new("timeouts", "", counted.timeouts as f64),
-    ];
-    if counted.packets_sent > 0 {
-        let ratio = packets(counted.retransmitted_bytes) / counted.packets_sent as f64;
-        measures.push(Measure::new("retransmit_ratio", "", ratio));
-        let lost = counted.packets_lost as f64 / counted.packets_sent as f64;
-        measures.push(Measure::new("loss_ratio", "", lost));
-    }
-    if active_s > 0.0 {
-        let pps = packets(counted.received_bytes) / active_s;
-        measures.extend([
-            Measure::new("throughput_bps", "bit/s", received * 8.0 / active_s),
-            Measure::new("throughput_pps", "packets/s", pps),
-        ]);
-    }
-    measures
-}
-
-/// Number, mean and 95th percentile (nearest rank) of some times.
-fn times(mut times_s: Vec<f64>, [count, mean, p95]: [&'static str; 3]) -> Vec<Measure> {
-    let number = times_s.len();
-    let mut measures = vec![Measure::new(count, "", number as f64)];
-    times_s.sort_by(f64::total_cmp);
-    let rank = (number as f64 * 0.95).ceil() as usize;
-    if let Some(&time) = times_s.get(rank.saturating_sub(1)) {
-        let sum: f64 = times_s.iter().sum();
-        measures.extend([
-            Measure::new(mean, "s", sum / number as f64),
-            Measure::new(p95, "s", time),
-        ]);
-    }
-    measures
-}
-
-/// Response times of the answers that ended since then.
-fn responses(answers: &[Answer], since: Time) -> Vec<Measure> {
-    let ended = answers.iter().filter(|answer| answer.ended >= since);
-    let took = ended.map(|answer| answer.took.as_secs_f64()).collect();
-    times(
-        took,
-        ["responses", "response_time_mean_s", "response_time_p95_s"],
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn at(milliseconds: u64) -> Time {
         Duration::from_millis(milliseconds).into()
-    }
-
-    #[test]
-    fn means_are_weighted_by_time_and_begin_anew() {
-        let mut mean = Mean::default();
-        assert_eq!(mean.mean(at(10)), None);
-        mean.record(at(10), 4.0);
-        mean.record(at(20), 1.0);
-        let close =
-            |mean: Mean, value: f64| (mean.mean(at(50)).expect("a mean") - value).abs() < 1e-9;
-        assert!(close(mean, 1.75));
-        mean.restart(at(30));
-        mean.record(at(40), 3.0);
-        assert!(close(mean, 2.0));
-    }
-
-    #[test]
-    fn the_95th_percentile_over_time_is_weighted_by_time() {
-        let mut spread = Spread::default();
-        assert_eq!(spread.clone().p95_s(at(10)), None);
-        let milliseconds = |value: u64| Duration::from_millis(value);
-        // The values are 40 ms for 940 ms, 80 ms for 20 ms and 120 ms for 40 ms.
-        for (time, rtt) in [(0, 40), (500, 120), (540, 40), (980, 80)] {
-            spread.record(at(time), milliseconds(rtt));
-        }
-        let close = |spread: &Spread, expected: f64| {
-            let found = spread.clone().p95_s(at(1000)).expect("a percentile");
-            assert!((found / expected - 1.0).abs() < 1e-3, "{found}");
-        };
-        close(&spread, 0.080);
-        spread.restart(at(990));
-        close(&spread, 0.080);
-        spread.record(at(990), milliseconds(40));
-        close(&spread, 0.040);
-    }
-
-    #[test]
-    fn time_in_slow_start_counts_every_stay() {
-        let mut slow_start = SlowStart::default();
-        assert_eq!(slow_start.total(at(10)), None);
-        for (time, slow) in [(0, true), (100, false), (300, true), (350, false)] {
-            slow_start.record(at(time), slow);
-        }
-        assert_eq!(slow_start.total(at(1000)), Some(Duration::from_millis(150)));
-        slow_start.record(at(1000), true);
-        assert_eq!(slow_start.total(at(1020)), Some(Duration::from_millis(170)));
-    }
-
-    #[test]
-    fn percentiles_are_of_the_nearest_rank() {
-        let names = ["n", "mean", "p95"];
-        let values = |n: u32| -> Vec<f64> {
-            let all = (1..=n).rev().map(f64::from).collect();
-            times(all, names).iter().map(|m| m.value).collect()
-        };
-        assert_eq!(values(0), [0.0]);
-        assert_eq!(values(1), [1.0, 1.0, 1.0]);
-        assert_eq!(values(100), [100.0, 50.5, 95.0]);
     }
 
     #[test]

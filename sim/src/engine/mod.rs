@@ -6,6 +6,8 @@ mod ends;
 pub(crate) mod error;
 pub(crate) mod flow;
 pub(crate) mod flow_meter;
+mod measures;
+mod over_time;
 mod running;
 mod simulation;
 pub mod topology;

@@ -10,7 +10,6 @@ use super::analysis::Analysis;
 use super::choice::Where;
 use super::claim::{Claim, Plot, Table};
 use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
-use super::setup::FlowSetup;
 use super::traffic::TrafficSpec;
 use crate::units::{Size, Span};
 
@@ -97,21 +96,21 @@ pub(super) struct FlowSpec {
     #[serde(default)]
     pub(super) start: Span,
     #[serde(default)]
-    start_jitter: Span,
+    pub(super) start_jitter: Span,
     pub(super) stop: Option<Span>,
     #[serde(default)]
-    background: bool,
+    pub(super) background: bool,
     #[serde(default)]
     pub(super) traffic: TrafficSpec,
-    send_buffer: Option<Size>,
+    pub(super) send_buffer: Option<Size>,
     #[serde(default)]
-    ecn: bool,
+    pub(super) ecn: bool,
     #[serde(default)]
-    discover_mtu: bool,
+    pub(super) discover_mtu: bool,
     #[serde(default)]
-    migrations: Vec<Span>,
+    pub(super) migrations: Vec<Span>,
     #[serde(default)]
-    rebindings: Vec<Span>,
+    pub(super) rebindings: Vec<Span>,
 }
 
 fn one_flow() -> NonZeroUsize {
@@ -127,24 +126,6 @@ impl FlowSpec {
             access_delay: self.access_delay,
             direction: self.direction,
             count: self.count.get(),
-        }
-    }
-
-    /// The flow, with the run's controller unless it has its own.
-    pub(super) fn setup(&self, cc: Option<&str>) -> FlowSetup {
-        FlowSetup {
-            name: self.name.clone(),
-            cc: self.cc.as_deref().or(cc).unwrap_or_default().to_owned(),
-            start: self.start.duration(),
-            start_jitter: self.start_jitter.duration(),
-            stop: self.stop.map(Span::duration),
-            background: self.background,
-            traffic: self.traffic.clone(),
-            send_buffer: self.send_buffer,
-            ecn: self.ecn,
-            discovers_mtu: self.discover_mtu,
-            migrations: self.migrations.iter().map(|at| at.duration()).collect(),
-            rebindings: self.rebindings.iter().map(|at| at.duration()).collect(),
         }
     }
 }

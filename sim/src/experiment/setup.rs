@@ -84,6 +84,26 @@ pub struct FlowSetup {
     pub rebindings: Vec<Duration>,
 }
 
+impl FlowSetup {
+    /// The flow of a file, with the run's controller unless it has its own.
+    fn new(flow: &FlowSpec, cc: Option<&str>) -> FlowSetup {
+        FlowSetup {
+            name: flow.name.clone(),
+            cc: flow.cc.as_deref().or(cc).unwrap_or_default().to_owned(),
+            start: flow.start.duration(),
+            start_jitter: flow.start_jitter.duration(),
+            stop: flow.stop.map(Span::duration),
+            background: flow.background,
+            traffic: flow.traffic.clone(),
+            send_buffer: flow.send_buffer,
+            ecn: flow.ecn,
+            discovers_mtu: flow.discover_mtu,
+            migrations: flow.migrations.iter().map(|at| at.duration()).collect(),
+            rebindings: flow.rebindings.iter().map(|at| at.duration()).collect(),
+        }
+    }
+}
+
 impl Setup {
     /// The number of flows, with every member of a count.
     #[must_use]
@@ -170,7 +190,11 @@ impl Setup {
             host_jitter,
             network,
             places,
-            flows: file.flow.iter().map(|flow| flow.setup(cc)).collect(),
+            flows: file
+                .flow
+                .iter()
+                .map(|flow| FlowSetup::new(flow, cc))
+                .collect(),
         })
     }
 }

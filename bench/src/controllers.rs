@@ -39,22 +39,22 @@ pub struct Arguments {
 /// The RTT of the path, without queue.
 const RTT: Duration = Duration::from_millis(100);
 
-/// Packets that are measured at least.
+/// The least number of packets that are measured.
 const LEAST_PACKETS: u64 = 1000;
 
-/// ACKs of what is left of the first window after the loss.
+/// The number of ACKs for the rest of the first window after the loss.
 const ACKS_AFTER_LOSS: usize = 10;
 
 /// The part of the first window that is lost. quiche's CUBIC takes a decrease back if less than a
-/// fifth was.
+/// fifth was lost.
 const LOST: f64 = 0.3;
 
-/// So many packets after lost ones are acknowledged together, which shows the loss (RFC 9002
-/// §6.1.1).
+/// The number of packets after lost ones that are acknowledged together, which shows the loss (RFC
+/// 9002 §6.1.1).
 const AFTER_LOSS: usize = 4;
 
-/// The controllers, and by what part of the window each answers a loss: it then starts with so much
-/// more that about the path's window is left.
+/// The controllers, each with the part of the window that a loss leaves. The first window is larger
+/// in proportion, so that about the path's window is left.
 const CONTROLLERS: [(&str, f64); 5] = [
     ("reno", 0.5),
     ("cubic", 0.7),
@@ -63,11 +63,11 @@ const CONTROLLERS: [(&str, f64); 5] = [
     ("gallop-vegas", 0.75),
 ];
 
-/// One case; its packets and ACKs are those measured.
+/// A case, with the numbers of packets and ACKs that were measured.
 #[derive(Debug, Serialize)]
 struct Case {
     controller: &'static str,
-    /// Without quiche.
+    /// True without quiche around the controller.
     alone: bool,
     window_packets: u64,
     packets_per_ack: usize,
@@ -134,9 +134,9 @@ struct Connection<S> {
     subject: S,
     now: Instant,
     next_number: u64,
-    /// From one packet to the next at the bottleneck.
+    /// The time from one packet to the next at the bottleneck.
     spacing: Duration,
-    /// Packets that are not acknowledged, and when they will be at the earliest.
+    /// Packets that are not acknowledged, each with the earliest time of its acknowledgment.
     under_way: VecDeque<(u64, Instant)>,
     packets_per_ack: usize,
     acks: u64,
@@ -151,8 +151,8 @@ impl<S: Subject> Connection<S> {
         let lost = (self.under_way.len() as f64 * LOST) as usize;
         self.under_way.drain(..lost);
         self.acknowledge(AFTER_LOSS)?;
-        // quiche looks through the lost packets at every ACK of the next RTT: few ACKs for the
-        // rest.
+        // The rest is acknowledged by few ACKs, since quiche looks through the lost packets at
+        // every ACK of the next RTT.
         let at_once = self.under_way.len().div_ceil(ACKS_AFTER_LOSS);
         while !self.under_way.is_empty() {
             self.acknowledge(at_once.min(self.under_way.len()))?;
@@ -160,12 +160,13 @@ impl<S: Subject> Connection<S> {
         Ok(())
     }
 
-    /// Goes on until so many packets more have been sent.
+    /// Goes on until this many more packets have been sent.
     fn send_packets(&mut self, packets: u64) -> Result<()> {
         let end = self.next_number + packets;
         while self.next_number < end {
             let send_at = ask(&mut self.subject, self.now);
-            // The last packets of a window wait for the ACK that the receiver delays no longer.
+            // The last packets of a window are acknowledged by an ACK that the receiver had
+            // delayed.
             let acked = self.packets_per_ack.min(self.under_way.len());
             let ack_at = acked
                 .checked_sub(1)
@@ -204,25 +205,25 @@ impl<S: Subject> Connection<S> {
     }
 }
 
-/// Everything that is counted.
+/// Runs the part that is counted.
 #[inline(never)]
 fn measure<S: Subject>(connection: &mut Connection<S>, packets: u64) -> Result<()> {
     black_box(connection).send_packets(black_box(packets))
 }
 
-/// Asks whether and when the next packet may leave.
+/// Asks for the time at which the next packet may leave.
 #[inline(never)]
 fn ask<S: Subject>(subject: &mut S, now: Instant) -> Option<Instant> {
     black_box(subject).may_send(now)
 }
 
-/// Tells of a packet that leaves.
+/// Tells the subject of a packet that leaves.
 #[inline(never)]
 fn send<S: Subject>(subject: &mut S, number: u64, now: Instant) {
     black_box(subject).send(number, now);
 }
 
-/// Tells of an ACK.
+/// Tells the subject of an ACK.
 #[inline(never)]
 fn acknowledge<S: Subject>(
     subject: &mut S,

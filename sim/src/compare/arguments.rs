@@ -39,7 +39,7 @@ pub struct Arguments {
     /// The first seed, which determines everything random [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Run so many seeds from the first one up; with more than one, values are means with 95 %
+    /// The number of seeds, from the first one up; with more than one, values are means with 95 %
     /// intervals
     #[arg(long, value_name = "N", default_value = "1")]
     pub seeds: NonZeroU64,
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// The initial window, in datagrams
     #[arg(long, value_name = "N")]
     pub initial_window: Option<usize>,
-    /// One acknowledgement for so many packets
+    /// The number of packets for one acknowledgement
     #[arg(long, value_name = "N")]
     pub ack_every: Option<u32>,
     /// The folder for the results and the traces [default: target/compare/NAME]
@@ -65,7 +65,8 @@ pub struct Arguments {
     /// Simulations at a time; as many as there are cores by default
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
-    /// Check everything, print as JSON what would be run and where results would go, and run nothing
+    /// Check everything, print as JSON what would be run and where results would go, and run
+    /// nothing
     #[arg(long)]
     pub plan: bool,
     /// The folder of presets
@@ -80,7 +81,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// True if the flags change what a paper's claims rest on. The datagram size is none of it,
+    /// True if the flags change a value on which a paper's claims rest. The datagram size is none,
     /// since papers count in packets.
     pub(super) fn change_path(&self) -> bool {
         self.rate.is_some()

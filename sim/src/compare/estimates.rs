@@ -1,4 +1,4 @@
-//! What the controllers of a comparison came to: every metric over all seeds.
+//! The results of a comparison: every metric of every controller over all seeds.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::lab::Sample;
 pub struct Estimate {
     /// The unit of the values.
     pub unit: &'static str,
-    /// For each seed the value, the mean over the members of a flow; none where there was none.
+    /// The value under each seed, as the mean over the members of a flow; `None` if there was none.
     pub values: Vec<Option<f64>>,
 }
 
@@ -46,19 +46,19 @@ impl Serialize for Estimate {
 /// The metrics of a controller, by subject and name.
 pub type Metrics = BTreeMap<String, BTreeMap<String, Estimate>>;
 
-/// A controller, and what was measured.
+/// A controller with its measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contender {
     /// Its name in tables.
     pub id: String,
-    /// What people call it.
+    /// Its name for people.
     pub title: String,
     /// Its name and options.
     pub cc: String,
     /// The number of its point.
     #[serde(skip)]
     pub point: usize,
-    /// What was measured.
+    /// Its measurements.
     pub metrics: Metrics,
 }
 
@@ -67,13 +67,13 @@ pub struct Contender {
 pub struct Estimates {
     /// The folder with its results.
     pub id: String,
-    /// What is special about it, for people.
+    /// Its title, for people.
     pub title: String,
     /// The first seed.
     pub first_seed: u64,
-    /// So many seeds were run.
+    /// The number of seeds that were run.
     pub seeds: u64,
-    /// The path, of a plain one.
+    /// The path, if it is a plain one.
     pub path: Option<PlainPath>,
     /// The controllers, in their order.
     pub controllers: Vec<Contender>,

@@ -19,7 +19,7 @@ const LEFT_BEHIND: [&str; 8] = [
     "report.html",
     "claims.json",
     "summary.csv",
-    // Of earlier versions.
+    // Earlier versions left these.
     "summary.json",
     "runs",
 ];

@@ -1,6 +1,6 @@
 //! Means of few samples with their 95 % intervals.
 
-/// The mean of some samples, and half the width of Student's 95 % interval; none of one sample.
+/// The mean of some samples, and half the width of Student's 95 % interval; one sample has none.
 #[must_use]
 pub fn mean(samples: &[f64]) -> (f64, Option<f64>) {
     let number = samples.len() as f64;

@@ -1,8 +1,8 @@
 //! Comparisons: a sweep of one experiment, changed by flags, whose traces are kept.
 //!
 //! A comparison takes a preset, which is an experiment in which nothing varies but the controller,
-//! changes its path and its controllers as the flags say, and lets the laboratory run it. Of a preset
-//! other than the default one the same path with QUIC's defaults is run beside it.
+//! changes its path and its controllers as the flags say, and lets the laboratory run it. Of a
+//! preset other than the default one the same path with QUIC's defaults is run beside it.
 
 mod arguments;
 mod estimates;
@@ -39,10 +39,10 @@ pub enum CompareError {
         /// The problem, and what would be right.
         problem: String,
     },
-    /// A controller that there is not, or not with these options.
+    /// A controller does not exist, or does not take these options.
     #[error(transparent)]
     Controller(#[from] AlgorithmError),
-    /// A controller that is given twice.
+    /// A controller is given twice.
     #[error("controller `{0}` is given twice")]
     Twice(String),
     /// No preset has this name.
@@ -50,10 +50,10 @@ pub enum CompareError {
     NoPreset {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known names.
         presets: String,
     },
-    /// An experiment in which more varies than the controller, or with another network.
+    /// An experiment varies more than the controller, or has another network.
     #[error(
         "the experiment `{name}` is no preset, because {reason}; run it with `cargo xtask papers {name}`: the presets are {presets}"
     )]
@@ -62,7 +62,7 @@ pub enum CompareError {
         name: String,
         /// The reason.
         reason: &'static str,
-        /// Those that are presets.
+        /// The experiments that are presets.
         presets: String,
     },
     /// The folder of experiments.
@@ -74,7 +74,7 @@ pub enum CompareError {
     /// The laboratory.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A run that failed.
+    /// A run failed.
     #[error("run {run}, seed {seed}: {reason}")]
     Run {
         /// The experiment's folder and the run.
@@ -84,7 +84,7 @@ pub enum CompareError {
         /// The reason.
         reason: String,
     },
-    /// A file that cannot be written.
+    /// A file cannot be written.
     #[error("cannot write {}: {error}", .path.display())]
     Write {
         /// The file.
@@ -94,16 +94,16 @@ pub enum CompareError {
     },
 }
 
-/// What is compared, and where the results go.
+/// A comparison: its experiments, and the folder of its results.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    /// What is compared, for people.
+    /// The title, for people.
     pub title: String,
     /// The command that runs it again.
     pub command: String,
     /// The folder of the results.
     pub out: PathBuf,
-    /// The experiment, and the same path with QUIC's defaults where that differs.
+    /// The experiment, and the same path with QUIC's defaults if that differs.
     #[serde(serialize_with = "names")]
     pub experiments: Vec<Experiment>,
     #[serde(skip)]
@@ -165,12 +165,13 @@ impl Comparison {
         Ok(Sweep::new(self.experiments.clone(), &options)?)
     }
 
-    /// Makes of a sweep that has been executed what the flags ask for: the file of results and the
-    /// tables in documents.
+    /// Writes the results of a sweep that has been executed, as the flags ask: the file of results
+    /// and the tables in documents.
     ///
     /// # Errors
     ///
-    /// The first run that failed, or in which a flow received nothing; a file that cannot be written.
+    /// The first run that failed, or in which a flow received nothing; a file that cannot be
+    /// written.
     pub fn finish(
         &self,
         sweep: &Sweep,

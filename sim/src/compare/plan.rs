@@ -25,7 +25,7 @@ const QUIC_DEFAULTS: &str = "quic-defaults";
 /// The finest distance of values over time.
 const SERIES_EVERY: Duration = Duration::from_millis(10);
 
-/// A run has about so many values over time of each metric, of all flows together.
+/// The approximate number of values over time that a run has of each metric, of all flows together.
 const MOST_VALUES: u32 = 10_000;
 
 /// The preset's name and the experiments, the main one first.
@@ -123,7 +123,7 @@ fn with_options(runs: &[Contender], preset: &Preset) -> Result<Vec<Contender>, C
     runs.iter().map(complete).collect()
 }
 
-/// Options with what `own` says in place of `defaults`.
+/// The options `own`, completed by `defaults`.
 fn merged(defaults: &str, own: &str) -> String {
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
     let own: Vec<&str> = own.split(',').filter(|pair| !pair.is_empty()).collect();
@@ -182,7 +182,7 @@ fn positive(name: &'static str, span: Span) -> Result<(), CompareError> {
     }
 }
 
-/// Says a problem with the setup in terms of the flag that brought it in.
+/// Names the flag that caused a problem with the setup.
 fn named_by_flag(invalid: Invalid) -> CompareError {
     let flag = match invalid.place.as_str() {
         "datagram" => "--datagram",
@@ -218,7 +218,7 @@ fn with_runs(
     };
     let points: Vec<Point> = runs.iter().enumerate().map(point).collect();
     let first = points.first().map(|point| &point.setup);
-    // The rate in bits hangs on the datagrams of this path.
+    // The rate in bits depends on the datagrams of this path.
     if let Some(Err(reason)) = first.map(PlainPath::of) {
         return Err(flag("--rate", reason));
     }
@@ -278,7 +278,7 @@ fn claims(preset: &Preset, runs: &[Contender], arguments: &Arguments) -> Vec<Cla
         let other = claim.ratio_to.as_ref();
         let other = other.map_or(Vec::new(), |other| other.points.values(RUN_AXIS));
         match value.is_empty() {
-            // It is about all of them.
+            // A claim without runs is about all of them.
             true => {
                 runs.len() == preset.runs.len() && preset.runs.iter().all(|own| unchanged(&own.id))
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::CompareError;
 use crate::experiment::{Experiment, FlowSetup, Library, LibraryError, PlainPath};
 
-/// The preset that others take what they do not say from.
+/// The preset from which others take their missing values.
 pub(super) const DEFAULT: &str = "default";
 
 /// An experiment over one plain path, of some controllers.
@@ -13,7 +13,7 @@ pub(super) const DEFAULT: &str = "default";
 pub(super) struct Preset {
     pub(super) experiment: Experiment,
     pub(super) path: PlainPath,
-    /// For each run its id, its title and its controller.
+    /// The runs, each with its id, its title and its controller.
     pub(super) runs: Vec<Contender>,
 }
 

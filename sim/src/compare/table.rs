@@ -92,7 +92,7 @@ const COLUMNS: [Column; 10] = [
     column("run", "jain", "fairness", &["fair-", "ness"], true),
 ];
 
-/// Shown where a thing did not happen.
+/// The text for an event that did not happen.
 const NOTHING: &str = "–";
 
 impl Column {
@@ -132,7 +132,7 @@ fn columns(results: &Estimates) -> impl Iterator<Item = &'static Column> {
     })
 }
 
-/// What the numbers are.
+/// A description of the numbers.
 fn caption(results: &Estimates) -> String {
     let Estimates {
         first_seed, seeds, ..
@@ -230,9 +230,9 @@ const MARKERS: [&str; 2] = ["<!-- compare: measured -->", "<!-- compare: end -->
 #[derive(Debug)]
 pub(super) struct Document {
     path: PathBuf,
-    /// With the first marker.
+    /// The text up to the first marker, with it.
     before: String,
-    /// With the second marker.
+    /// The text from the second marker on, with it.
     after: String,
 }
 

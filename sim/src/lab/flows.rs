@@ -1,5 +1,8 @@
-//! The flows of a run: every member of every flow of the experiment, and the
-//! connections that it is.
+//! The flows of a run: every member of every flow of the experiment, with its connections.
+
+use std::time::Duration;
+
+use rand::RngExt;
 
 use super::outcome::Subject;
 use crate::acks::AckPolicy;
@@ -14,15 +17,13 @@ use crate::random::{self, Random, START_PARTS};
 use crate::settings::Controller;
 use crate::time::Time;
 use crate::units::{WIRE_OVERHEAD_BYTES, stream_bytes_per_packet};
-use rand::RngExt;
-use std::time::Duration;
 
 /// A member of a flow.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Which of the setup's flows.
+    /// The number of its flow in the setup.
     flow: usize,
-    /// Which of those that its `count` stands for.
+    /// Its number among those that the flow's `count` stands for.
     pub(super) index: usize,
     /// Its connections in the simulation.
     pub(super) flows: Vec<usize>,
@@ -30,8 +31,7 @@ pub(super) struct Member {
     pub(super) fair_packets_per_s: f64,
 }
 
-/// The members of all flows in the order of the routes, and the connections of
-/// each.
+/// The members of all flows in the order of the routes, with the connections of each.
 pub(super) fn members<'a>(
     setup: &'a Setup,
     paths: &'a [PathFacts],
@@ -57,12 +57,12 @@ pub(super) fn members<'a>(
 }
 
 impl Setup {
-    /// Full datagrams that the narrowest link of a path forwards per second.
+    /// The number of full datagrams that the narrowest link of a path forwards per second.
     pub(super) fn packets_per_s(&self, path: &PathFacts) -> f64 {
         path.rate.bps() as f64 / (8 * (self.datagram_bytes + WIRE_OVERHEAD_BYTES)) as f64
     }
 
-    /// How many share the way of a flow: those that go the same way as one
+    /// The number of members that share the way of a flow: those that go the same way as one
     /// connection each and are no background.
     fn sharing(&self, flow: usize) -> usize {
         let direction = |flow: usize| self.places[flow].direction.unwrap_or_default();
@@ -130,7 +130,7 @@ impl Member {
         }
     }
 
-    /// What was measured of it; at `had_share` it had had most of its share for a second.
+    /// Its measurements; at `had_share` it had had most of its share for a second.
     pub(super) fn measured(
         &self,
         simulation: &Simulation,

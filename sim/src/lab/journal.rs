@@ -1,9 +1,6 @@
-//! The journal of an experiment: one line for every finished run, so that a
-//! sweep that was interrupted goes on where it was.
+//! The journal of an experiment: one line for every finished run, so that a sweep that was
+//! interrupted goes on where it was.
 
-use super::outcome::RunOutcome;
-use crate::experiment::Experiment;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
@@ -11,27 +8,31 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
+use super::outcome::RunOutcome;
+use crate::experiment::Experiment;
+
 /// The journal's file in an experiment's directory.
 pub(super) const FILE_NAME: &str = "journal.ndjson";
 
-/// The first line: runs of anything else do not count.
+/// The first line. Runs of a journal with another one do not count.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     experiment: String,
     fingerprint: String,
 }
 
-/// A journal that is open for more.
+/// A journal that is open for more runs.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-/// What determines the results of all runs: what the points are and what is kept
-/// of them, the program, and whether only a subset is run. What the report makes
-/// of the results does not count, so that a claim can be changed without running
-/// anything again.
+/// The values that determine the results of all runs: the points and the data that are kept of
+/// them, the program, and the choice of a subset. The contents of the report do not count, so that
+/// a claim can be changed without running anything again.
 pub(super) fn fingerprint(experiment: &Experiment, program: u64, fast: bool) -> String {
     let Experiment {
         points,
@@ -51,7 +52,7 @@ pub(super) fn fingerprint(experiment: &Experiment, program: u64, fast: bool) -> 
     format!("{:016x}", hasher.finish())
 }
 
-/// A number for the program that runs.
+/// A number that stands for this program.
 pub(super) fn program() -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(std::env::current_exe()?)?);
@@ -59,9 +60,8 @@ pub(super) fn program() -> io::Result<u64> {
 }
 
 impl Journal {
-    /// Opens the journal in `directory` and returns it with the runs in it that
-    /// finished well. A journal of something else is replaced; a last line that
-    /// was torn is cut off.
+    /// Opens the journal in `directory` and returns it with its runs that finished well. A journal
+    /// of other points or of another program is replaced; a last line that was torn is cut off.
     pub(super) fn open(
         directory: &Path,
         experiment: &str,
@@ -103,14 +103,14 @@ impl Journal {
     }
 }
 
-/// A line goes out in one write, so that at most the last one can be torn.
+/// Writes a line at once, so that at most the last one can be torn.
 fn write_line(file: &mut File, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     file.write_all(&line)
 }
 
-/// The length of what can be kept of a journal, and the runs in that.
+/// The length of the part of a journal that can be kept, and the runs in it.
 fn whole_lines(bytes: &[u8], header: &Header) -> (u64, Vec<RunOutcome>) {
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
     let first = lines.next().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! The laboratory: runs all points of experiments under all their seeds, over
-//! all cores, and writes what was measured as tables.
+//! The laboratory: runs all points of experiments under all their seeds, on all cores, and writes
+//! the measurements as tables.
 //!
-//! Every run is a simulation in a thread of its own. What it has come to goes
-//! into a journal at once; when all runs of an experiment are there, the tables
-//! are made from the journal, so that they are the same however often the sweep
-//! was interrupted and however many threads or machines had part in it.
+//! Every run is a simulation in a thread of its own. Its outcome goes into a journal at once. When
+//! all runs of an experiment are there, the tables are made from the journal, so that they are the
+//! same however often the sweep was interrupted and however many threads or machines took part in
+//! it.
 
 mod flows;
 mod journal;
@@ -13,11 +13,6 @@ mod results;
 mod simulate;
 mod table;
 
-use crate::experiment::{Experiment, ExperimentError};
-use crate::isolation::{SelfCheckError, isolated, self_check};
-use journal::Journal;
-use outcome::RunOutcome;
-use simulate::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -28,15 +23,22 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
 use thiserror::Error;
 
-/// Why a sweep cannot go on.
+use crate::experiment::{Experiment, ExperimentError};
+use crate::isolation::{SelfCheckError, isolated, self_check};
+use journal::Journal;
+use outcome::RunOutcome;
+use simulate::Run;
+
+/// The reason for which a sweep cannot go on.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// Files that are no experiments.
+    /// Some files are no experiments.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Experiments(Vec<ExperimentError>),
-    /// Two files with one name, whose results would go to one directory.
+    /// Two files have one name, so that their results would go to one directory.
     #[error("there are two experiments called {0}")]
     Twice(String),
     /// This program cannot be deterministic.
@@ -45,12 +47,12 @@ pub enum LabError {
     /// Our controllers cannot be made known to quiche.
     #[error("quiche refuses a controller of ours: {0}")]
     Register(quiche::Error),
-    /// Something cannot be read or written.
+    /// A file or directory cannot be read or written.
     #[error("{path}: {error}")]
     File {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
@@ -62,10 +64,10 @@ fn file_error(path: &Path) -> impl Fn(io::Error) -> LabError {
     }
 }
 
-/// Reads and checks experiments, and names everything that is wrong with any.
+/// Reads and checks experiments.
 ///
 /// # Errors
-/// See above.
+/// Names all problems of all experiments.
 pub fn read(files: &[PathBuf]) -> Result<Vec<Experiment>, LabError> {
     let mut names = BTreeSet::new();
     let (mut experiments, mut errors) = (Vec::new(), Vec::new());
@@ -86,16 +88,16 @@ pub fn read(files: &[PathBuf]) -> Result<Vec<Experiment>, LabError> {
     Ok(experiments)
 }
 
-/// How to sweep.
+/// The options of a sweep.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Every experiment has a directory of its name in there.
+    /// The directory in which every experiment has a directory of its name.
     pub out: PathBuf,
-    /// Only what the tables `[fast]` leave.
+    /// True if only the points that the tables `[fast]` keep are run.
     pub fast: bool,
-    /// So many seeds instead of the files'.
+    /// The number of seeds, instead of the files'.
     pub seeds: Option<NonZeroU64>,
-    /// Only a part of the runs.
+    /// The part of the runs that is run.
     pub shard: Shard,
 }
 
@@ -134,11 +136,11 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// What is to be run, and how far it is.
+/// The runs of a sweep and their progress.
 #[derive(Debug)]
 pub struct Sweep {
     sites: Vec<Site>,
-    /// Longest first.
+    /// The jobs, the longest first.
     jobs: Vec<Job>,
 }
 
@@ -150,7 +152,7 @@ struct Site {
     journal: Journal,
     /// All its runs, those of other parts as well.
     planned: BTreeSet<(usize, u64)>,
-    /// Runs that this sweep has still to do.
+    /// Runs that this sweep still has to do.
     left: AtomicUsize,
 }
 
@@ -161,7 +163,7 @@ struct Job {
     /// The position of the point in the experiment.
     point: usize,
     seed: u64,
-    /// About how long it takes, in no particular unit.
+    /// Its approximate time, in no particular unit.
     cost: f64,
     duration: Duration,
     simulated_ns: AtomicU64,
@@ -171,31 +173,31 @@ struct Job {
 const FINISHED: u8 = 1;
 const FAILED: u8 = 2;
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Runs to do.
     pub runs: usize,
-    /// Those that are done.
+    /// Runs that are done.
     pub finished: usize,
-    /// Those of them that failed.
+    /// Runs that failed, of those that are done.
     pub failed: usize,
-    /// About how much of the work is done, from 0 to 1.
+    /// The approximate share of the work that is done, from 0 to 1.
     pub share: f64,
 }
 
-/// What has become of an experiment.
+/// The state of an experiment after a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Outcome {
     /// Its name.
     pub experiment: String,
-    /// Where the tables are.
+    /// The directory of the tables.
     pub directory: PathBuf,
     /// Runs in the tables.
     pub runs: usize,
     /// Runs that the experiment has altogether, those of other parts as well.
     pub planned: usize,
-    /// Runs that failed, with the reasons: point, seed and why.
+    /// Runs that failed: point, seed and reason.
     pub failed: Vec<(usize, u64, String)>,
 }
 
@@ -217,12 +219,11 @@ pub struct Sample {
 }
 
 impl Sweep {
-    /// Prepares a sweep over experiments: finds out what is done already and
-    /// makes the directories.
+    /// Prepares a sweep over experiments: finds the runs that are done already and makes the
+    /// directories.
     ///
     /// # Errors
-    /// Directories that cannot be written, and a program that cannot be
-    /// deterministic.
+    /// A directory cannot be written, or the program cannot be deterministic.
     pub fn new(experiments: Vec<Experiment>, options: &Options) -> Result<Sweep, LabError> {
         self_check()?;
         gallop::register().map_err(LabError::Register)?;
@@ -257,7 +258,7 @@ impl Sweep {
         Ok(Sweep { sites, jobs })
     }
 
-    /// How far it is.
+    /// Its progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let mut progress = Progress {
@@ -281,14 +282,13 @@ impl Sweep {
         progress
     }
 
-    /// Runs everything, so many simulations at a time, and writes the tables of
-    /// each experiment when its last run is done.
+    /// Runs everything, `threads` simulations at a time, and writes the tables of each experiment
+    /// when its last run is done.
     ///
     /// A run that fails is noted and the sweep goes on.
     ///
     /// # Errors
-    /// A file that cannot be written ends the sweep; what is in the journals
-    /// stays.
+    /// A file cannot be written. This ends the sweep; the journals stay.
     pub fn execute(&self, threads: NonZeroUsize) -> Result<Vec<Outcome>, LabError> {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
@@ -335,8 +335,8 @@ impl Sweep {
 }
 
 impl Sweep {
-    /// Everything that was measured of an experiment, by its number in the sweep, in the runs that
-    /// have finished.
+    /// All measurements of an experiment, by its number in the sweep, in the runs that have
+    /// finished.
     ///
     /// # Errors
     ///
@@ -401,7 +401,7 @@ impl Site {
         self.left = AtomicUsize::new(jobs.len() - before);
     }
 
-    /// Does a run and notes it; whether it was the last.
+    /// Does a run and notes it; returns true if it was the last.
     fn run(&self, job: &Job) -> Result<bool, LabError> {
         let point = &self.experiment.points[job.point];
         let run = Run {
@@ -414,7 +414,7 @@ impl Site {
             let nanoseconds = u64::try_from(simulated.as_nanos()).unwrap_or(u64::MAX);
             job.simulated_ns.store(nanoseconds, Ordering::Relaxed);
         };
-        // One run's panic, in whatever it runs, shall not cost the others.
+        // A panic of one run must not end the others.
         let simulated = catch_unwind(AssertUnwindSafe(|| {
             isolated(job.seed, || run.simulate(told))
         }));

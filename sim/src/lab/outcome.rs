@@ -1,15 +1,17 @@
-//! What a run has come to, as the journal keeps it.
+//! The outcome of a run, as the journal keeps it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunOutcome {
     pub(super) point: usize,
     pub(super) seed: u64,
-    /// Why there are no results.
+    /// The reason for which there are no results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -18,7 +20,7 @@ pub(super) struct RunOutcome {
     pub(super) courses: Vec<Course>,
 }
 
-/// Something that was measured in a run.
+/// A subject that was measured in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Subject {
     /// "flow/NAME", "link/NAME", "run" or "analysis".
@@ -48,8 +50,7 @@ pub(super) struct Value(
 );
 
 impl Subject {
-    /// A subject with what was measured of it. Values that are no numbers say
-    /// nothing and are left out.
+    /// A subject with its measurements. Values that are not finite are left out.
     pub(super) fn new(subject: String, measures: Vec<Measure>) -> Subject {
         let finite = measures.into_iter().filter(|one| one.value.is_finite());
         Subject {
@@ -70,8 +71,7 @@ impl Subject {
     }
 }
 
-/// A metric over time: its value at every so many seconds, none where there was
-/// none.
+/// A metric over time: its values at regular times, `None` if there was none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Course {
     pub(super) subject: String,

@@ -1,21 +1,23 @@
 //! The files that a sweep leaves of an experiment, beside its journal.
 
-use super::outcome::{RunOutcome, Subject, Value};
-use super::table::{Column, Table};
-use crate::experiment::{
-    Axis, Claim, Experiment, FlowSetup, PlainPath, Plot, Point, Run, Table as Shown, Trace,
-};
-use crate::units::stream_bytes_per_packet;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
 use gallop::catalog::{Algorithm, CATALOG};
 use gallop::stack::quiche::Selection;
 use gallop_files::WholeFile;
 use parquet::data_type::ByteArray;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+
+use super::outcome::{RunOutcome, Subject, Value};
+use super::table::{Column, Table};
+use crate::experiment::{
+    Axis, Claim, Experiment, FlowSetup, PlainPath, Plot, Point, Run, Table as Shown, Trace,
+};
+use crate::units::stream_bytes_per_packet;
 
 /// The table of results.
 pub(super) const RESULTS: &str = "results.parquet";
@@ -23,7 +25,7 @@ pub(super) const RESULTS: &str = "results.parquet";
 /// The table of values over time.
 pub(super) const SERIES: &str = "series.parquet";
 
-/// The list of the runs that failed, and why.
+/// The list of the runs that failed, with the reasons.
 pub(super) const FAILURES: &str = "failures.json";
 
 /// The experiment, for the report.
@@ -32,8 +34,7 @@ pub(super) const EXPERIMENT: &str = "experiment.json";
 /// Runs by point and seed.
 pub(super) type Runs = BTreeMap<(usize, u64), RunOutcome>;
 
-/// Writes everything into `directory`; files of an earlier sweep are replaced or
-/// removed.
+/// Writes all files into `directory`; those of an earlier sweep are replaced or removed.
 pub(super) fn write(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
     describe(experiment)
         .and_then(|text| gallop_files::write(&directory.join(EXPERIMENT), text.as_bytes()))?;
@@ -73,7 +74,7 @@ fn write_table(table: &Table, path: &Path) -> io::Result<()> {
     file.finish()
 }
 
-/// What the report is told of the experiment.
+/// The experiment, for the report.
 fn describe(experiment: &Experiment) -> io::Result<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "kebab-case")]
@@ -179,7 +180,7 @@ impl FlowDescribed<'_> {
     }
 }
 
-/// The options of a controller of the catalogue that are numbers; none of others.
+/// The options of a controller of the catalogue that are numbers; others have none.
 fn parameters(cc: &str) -> Option<BTreeMap<&'static str, f64>> {
     let algorithm: Algorithm = cc.parse().ok()?;
     let entry = CATALOG
@@ -231,11 +232,11 @@ fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
 struct Keys<'a> {
     experiment: &'a Experiment,
     numbers: Vec<Option<Vec<f64>>>,
-    /// For each point where its values are among those of the axes.
+    /// The indices of each point's values among those of the axes.
     positions: BTreeMap<usize, Vec<usize>>,
     points: Vec<i64>,
     seeds: Vec<i64>,
-    /// For each axis its value in every row, as an index into its values.
+    /// The value of each axis in every row, as an index into its values.
     axes: Vec<Vec<usize>>,
     subjects: Vec<ByteArray>,
     indices: Vec<i64>,

@@ -1,5 +1,13 @@
 //! One run: a point of an experiment under one seed.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
 use super::flows::{Member, members};
 use super::outcome::{Course, RunOutcome, Subject};
 use crate::engine::Simulation;
@@ -9,14 +17,8 @@ use crate::measure::Measure;
 use crate::packet::Side;
 use crate::topology::LinkId;
 use crate::trace_file::TraceFile;
-use std::collections::{BTreeMap, VecDeque};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use thiserror::Error;
 
-/// The virtual time between two looks at how far it is and what has come to the clients.
+/// The virtual time between two looks at the progress and at the data that the clients have.
 const STEP: Duration = Duration::from_millis(100);
 
 /// The second in which a flow has most of its share of the capacity, in steps.
@@ -25,7 +27,7 @@ const SECOND: usize = 10;
 /// The part of its share that it then has.
 const MOST: f64 = 0.95;
 
-/// Why a run has no results.
+/// The reason for which a run has no results.
 #[derive(Debug, Error)]
 pub(super) enum RunFailure {
     /// The network cannot be built.
@@ -39,7 +41,7 @@ pub(super) enum RunFailure {
     Write { path: PathBuf, error: io::Error },
 }
 
-/// What a run is to do.
+/// The task of a run.
 pub(super) struct Run<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) point: &'a Point,
@@ -48,20 +50,20 @@ pub(super) struct Run<'a> {
     pub(super) directory: &'a Path,
 }
 
-/// A simulation and what belongs to what in it.
+/// A simulation and the numbers of its parts.
 struct Running<'a> {
     setup: &'a Setup,
     simulation: Simulation,
     links: Vec<(String, LinkId)>,
     members: Vec<Member>,
     traces: Vec<(PathBuf, TraceFile)>,
-    /// Of each member.
+    /// The deliveries to each member.
     deliveries: Vec<Delivery>,
     courses: Courses,
 }
 
 impl Run<'_> {
-    /// Simulates, within [`isolated`](crate::isolated); tells how far it is.
+    /// Simulates, within [`isolated`](crate::isolated), and reports the progress.
     pub(super) fn simulate(&self, told: impl Fn(Duration)) -> Result<RunOutcome, RunFailure> {
         let setup = &self.point.setup;
         let directory = self.experiment.path.parent().unwrap_or(Path::new(""));
@@ -104,7 +106,7 @@ impl Run<'_> {
             subjects,
             courses: running.courses.into_list(),
         };
-        // Only now all is written.
+        // This writes the rest of the qlogs.
         drop(running.simulation);
         for (path, file) in running.traces {
             file.finish()
@@ -136,7 +138,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// A qlog.
+    /// Opens a qlog.
     fn trace(&mut self, path: PathBuf) -> Result<Box<dyn io::Write + Send + Sync>, RunFailure> {
         let created = path
             .parent()
@@ -151,7 +153,7 @@ impl Running<'_> {
         }
     }
 
-    /// Runs to the end, measures from when it shall and keeps the series.
+    /// Runs to the end, measures from the time that the setup gives and keeps the series.
     fn run(&mut self, every: Option<Duration>, told: impl Fn(Duration)) -> Result<(), RunFailure> {
         let Setup {
             duration: end,
@@ -196,7 +198,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Notes what has come to the clients.
+    /// Notes the data that have come to the clients.
     fn look(&mut self, now: Duration) {
         for (member, delivery) in self.members.iter().zip(&mut self.deliveries) {
             let [flow] = member.flows[..] else { continue };
@@ -209,7 +211,7 @@ impl Running<'_> {
         }
     }
 
-    /// Everything that was measured.
+    /// All measurements.
     fn subjects(&self) -> Vec<Subject> {
         let now = self.simulation.now();
         let members = self.members.iter().zip(&self.deliveries);
@@ -227,14 +229,14 @@ impl Running<'_> {
         subjects
     }
 
-    /// What is measured of the flows together.
+    /// The measurements of all flows together.
     fn run_measures(&self, flows: &[Subject]) -> Vec<Measure> {
         let foreground: Vec<&Subject> = flows.iter().filter(|flow| !flow.background).collect();
         let values = |metric: &str| -> Vec<f64> {
             let all = foreground.iter().filter_map(|flow| flow.get(metric));
             all.collect()
         };
-        // None if one flow has none.
+        // There is none if one flow has no value.
         let of_all = |metric: &str| -> Option<Vec<f64>> {
             let values = values(metric);
             (values.len() == foreground.len() && !values.is_empty()).then_some(values)
@@ -272,14 +274,15 @@ impl Running<'_> {
     }
 }
 
-/// Jain's index of fairness: 1 when all are equal, 1/n when one has all. Of one flow it says nothing.
+/// Jain's index of fairness: 1 if all are equal, 1/n if one has all. One flow has none.
 fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();
     (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// What has come to a client, and the time at which that was most of its share for a second.
+/// The data that have come to a client, and the time at which that was most of its share for a
+/// second.
 #[derive(Default)]
 struct Delivery {
     /// Bytes until each of the last steps, the latest last.
@@ -294,7 +297,7 @@ impl Delivery {
         if self.bytes.len() > SECOND + 1 {
             self.bytes.pop_front();
         }
-        // Before the first look nothing had come.
+        // Before the first look no data had come.
         let whole = now >= STEP * SECOND as u32;
         let before = match self.bytes.len() > SECOND {
             true => self.bytes[0],
@@ -311,7 +314,7 @@ impl Delivery {
 struct Courses {
     samples: usize,
     list: BTreeMap<(String, usize, &'static str), Course>,
-    /// What a counter was at the last sample.
+    /// The value of a counter at the last sample.
     counters: BTreeMap<(String, usize), f64>,
 }
 
@@ -352,8 +355,8 @@ impl Courses {
         self.samples += 1;
     }
 
-    /// How much a subject's counter has grown since the last sample; a counter
-    /// that has become smaller began anew.
+    /// The growth of a subject's counter since the last sample; a counter that has become smaller
+    /// began anew.
     fn growth(&mut self, subject: &Subject, value: f64) -> f64 {
         let key = (subject.subject.clone(), subject.index);
         let before = self.counters.insert(key, value).unwrap_or(0.0);

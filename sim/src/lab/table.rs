@@ -1,5 +1,8 @@
 //! Tables in Parquet, written so that the same rows give the same bytes.
 
+use std::io::Write;
+use std::sync::Arc;
+
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -7,8 +10,6 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use std::io::Write;
-use std::sync::Arc;
 
 /// The values of a column.
 pub(super) enum Column {
@@ -27,8 +28,8 @@ impl Table {
         self.0.push((name.to_owned(), column));
     }
 
-    /// Writes the table as one row group, uncompressed but for the dictionaries,
-    /// which are most of it.
+    /// Writes the table as one row group. It is not compressed except by dictionaries, which make
+    /// most of the difference.
     pub(super) fn write(&self, file: impl Write + Send) -> Result<(), ParquetError> {
         let fields = self.0.iter().map(|(name, column)| column.field(name));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;

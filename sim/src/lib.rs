@@ -30,14 +30,11 @@
 //! Rates count bytes on the wire: UDP payload and [`units::WIRE_OVERHEAD_BYTES`].
 
 pub mod compare;
-pub mod comparison;
 mod endpoint;
 mod engine;
 pub mod experiment;
 mod isolation;
 pub mod lab;
-pub mod record;
-pub mod run;
 pub mod soak;
 mod trace_file;
 pub mod traffic;

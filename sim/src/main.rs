@@ -7,22 +7,12 @@ use gallop_network::units::Span;
 use gallop_sim::compare::{self, CompareError, Comparison};
 use gallop_sim::experiment::{Library, LibraryError};
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
-use gallop_sim::run::{Plan, RunError};
 use gallop_sim::soak::{self, Soak};
 use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
-
-const EXAMPLE: &str = "\
-Example:
-  gallop-sim run figure-4/comparison.json
-
-reads what to run from comparison.json and writes, for every run,
-  figure-4/runs/<group>/<run>/run.json               counters of the run
-  figure-4/runs/<group>/<run>/queue.csv              the bottleneck's queue every 10 ms
-  figure-4/runs/<group>/<run>/flow-0.server.sqlog    the sender's qlog";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
@@ -77,7 +67,7 @@ names every file, line and column where something is wrong, and what would be ri
 
 /// Simulates congestion controllers over real QUIC connections in virtual time
 #[derive(Debug, Parser)]
-#[command(version, args_override_self = true, after_help = EXAMPLE)]
+#[command(version, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -85,16 +75,6 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run all controllers of a comparison
-    #[command(after_help = EXAMPLE)]
-    Run {
-        /// The file that says what to run; results go beside it
-        #[arg(value_name = "DIR/comparison.json")]
-        comparison: PathBuf,
-        /// Simulations at a time; as many as there are cores by default
-        #[arg(long, value_name = "N")]
-        threads: Option<NonZeroUsize>,
-    },
     /// Run all points of experiments under all their seeds
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArguments),
@@ -176,10 +156,6 @@ struct SoakArguments {
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
-        Command::Run {
-            comparison,
-            threads,
-        } => run(&comparison, threads).map_err(|error| error.to_string()),
         Command::Sweep(arguments) => sweep(&arguments),
         Command::Compare(arguments) => compare(*arguments).map_err(|error| error.to_string()),
         Command::List(arguments) => list(&arguments),
@@ -372,10 +348,4 @@ fn check(files: &[PathBuf]) -> Result<(), String> {
         );
     }
     Ok(())
-}
-
-fn run(comparison: &Path, threads: Option<NonZeroUsize>) -> Result<(), RunError> {
-    let plan = Plan::read(comparison)?;
-    let threads = threads.unwrap_or_else(all_cores);
-    progress::shown(&plan, || plan.execute(threads))
 }

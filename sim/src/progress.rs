@@ -6,16 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gallop_sim::lab::{Progress, Sweep};
-use gallop_sim::run::{Job, Plan};
 use gallop_sim::soak::Soak;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// The interval of printed lines, if there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(30);
 
-const TEMPLATE: &str = "{prefix} [{bar:30}] {msg}";
-
-const SHARE_TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
+const TEMPLATE: &str = "[{bar:30}] {percent} % {msg}";
 
 /// The length of the bar of a share.
 const STEPS: u64 = 1000;
@@ -23,53 +20,6 @@ const STEPS: u64 = 1000;
 /// The interval at which bars are drawn. They are drawn in this thread, since time stands still in
 /// those of the simulations.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-
-/// Does `work` on `plan` and shows its progress.
-pub(crate) fn shown<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> T {
-    if !stderr().is_terminal() {
-        return work();
-    }
-    let bars = MultiProgress::new();
-    let width = plan.jobs().iter().map(|job| job.label().len()).max();
-    let style =
-        ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
-    let rows: Vec<(&Job, ProgressBar)> = plan
-        .jobs()
-        .iter()
-        .map(|job| {
-            let bar = bars.add(ProgressBar::new(milliseconds(job.duration())));
-            bar.set_style(style.clone());
-            bar.set_prefix(format!(
-                "{:width$}",
-                job.label(),
-                width = width.unwrap_or(0)
-            ));
-            (job, bar)
-        })
-        .collect();
-    let draw = || {
-        for (job, bar) in &rows {
-            bar.set_position(milliseconds(job.simulated()));
-            bar.set_message(format!(
-                "{:.1} of {} simulated seconds",
-                job.simulated().as_secs_f64(),
-                job.duration().as_secs_f64()
-            ));
-        }
-    };
-    thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        while !worker.is_finished() {
-            draw();
-            thread::sleep(DRAW_EVERY);
-        }
-        draw();
-        for (_, bar) in &rows {
-            bar.abandon();
-        }
-        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
 
 /// Does `work` on a sweep and shows its progress and the time that it may take.
 pub(crate) fn of_sweep<T: Send>(sweep: &Sweep, work: impl FnOnce() -> T + Send) -> T {
@@ -103,8 +53,7 @@ fn of_all<T: Send>(work: impl FnOnce() -> T + Send, look: impl Fn(Duration) -> (
         false => ProgressBar::hidden(),
     };
     bar.set_style(
-        ProgressStyle::with_template(SHARE_TEMPLATE)
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let draw = || {
         let (share, state) = look(start.elapsed());
@@ -159,8 +108,4 @@ fn state(progress: Progress, elapsed: Duration) -> String {
 fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,6 @@
 mod bench;
 mod boringssl;
 mod compare;
-mod experiment;
 mod fuzz;
 mod interop;
 mod job;
@@ -34,7 +33,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::Arguments),
-    Compare(Box<compare::Arguments>),
+    Compare(compare::Arguments),
     Fuzz(fuzz::Arguments),
     Interop(interop::Arguments),
     Papers(papers::Arguments),

@@ -1,17 +1,16 @@
 //! `cargo xtask papers`: the experiments of the papers, and a report of paper against measured.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
-use gallop_sim::experiment::Experiment;
+use serde::Deserialize;
 
 use crate::job::{self, Steps};
-use crate::{experiment, process, setup};
+use crate::{process, setup};
 
 /// Run the experiments of the papers and report paper against measured
 ///
@@ -65,13 +64,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root()?;
     let target = crate::target(&root);
-    let chosen = experiments(&root, &arguments.names)?;
-    if arguments.list {
-        for experiment in &chosen {
-            println!("{:24} {}", experiment.name, experiment.title);
-        }
-        return Ok(());
-    }
     if let Some(json) = &arguments.json {
         job::check_json(json)?;
     }
@@ -81,7 +73,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             false => "papers",
         })
     });
-    fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
 
     let mut steps = Steps::of(match arguments.shard {
         None => 4,
@@ -89,13 +80,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     });
     steps.next("Tools");
     setup::build_tools()?;
-    let python = setup::python(&root, &target)?;
     steps.next("Simulator");
     let simulator = job::simulator(&root, &target)?;
-    let files = chosen.iter().map(|experiment| &experiment.path);
+    let mut chosen = listed(&simulator, &root, &arguments.names)?;
+    if arguments.names.is_empty() {
+        chosen.retain(Listed::shows_something);
+    }
+    if arguments.list {
+        for experiment in &chosen {
+            println!("{:24} {}", experiment.name, experiment.title);
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
+    let python = setup::python(&root, &target)?;
     steps.next("Experiments");
+    let files = chosen.iter().map(|experiment| &experiment.file);
     let swept = process::run(
-        Command::new(simulator)
+        Command::new(&simulator)
             .arg("sweep")
             .args(files)
             .arg("--out")
@@ -107,9 +109,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // What did finish is reported, whatever failed.
     steps.next("Report");
-    let library = experiment::library(&root)?;
-    let there = library.experiments()?.into_keys();
-    let there = there.filter(|name| out.join(name).join("experiment.json").is_file());
+    let all = listed(&simulator, &root, &[])?.into_iter();
+    let there = all
+        .map(|experiment| experiment.name)
+        .filter(|name| out.join(name).join("experiment.json").is_file());
     let mut report = Command::new(&python);
     report
         .args(["-m", "qlog_analysis", "papers"])
@@ -122,34 +125,38 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     swept.and(reported)
 }
 
-/// The experiments of these names, or all that show something.
-fn experiments(root: &Path, names: &[String]) -> Result<Vec<Experiment>> {
-    let library = experiment::library(root)?;
-    if names.is_empty() {
-        let mut all = read(library.experiments()?.into_values())?;
-        all.retain(shows_something);
-        return Ok(all);
-    }
-    let mut seen = BTreeSet::new();
-    let mut chosen = Vec::new();
-    for name in names {
-        chosen.push(library.find(name)?);
-        let name = library.present_name(name);
-        ensure!(seen.insert(name), "experiment `{name}` is given twice");
-    }
-    read(chosen.into_iter())
+/// An experiment as `gallop-sim list --json` has it.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    name: String,
+    title: String,
+    file: PathBuf,
+    claims: usize,
+    tables: usize,
+    plots: usize,
 }
 
-fn read(files: impl Iterator<Item = PathBuf>) -> Result<Vec<Experiment>> {
-    files.map(|file| Ok(Experiment::read(&file)?)).collect()
+impl Listed {
+    /// True if a report would have anything to say of it.
+    fn shows_something(&self) -> bool {
+        self.claims + self.tables + self.plots > 0
+    }
 }
 
-/// Whether a report would have anything to say of an experiment.
-fn shows_something(experiment: &Experiment) -> bool {
-    !(experiment.claims.is_empty() && experiment.tables.is_empty() && experiment.plots.is_empty())
+/// The experiments of these names, or all.
+fn listed(simulator: &Path, root: &Path, names: &[String]) -> Result<Vec<Listed>> {
+    let text = process::answer(
+        Command::new(simulator)
+            .args(["list", "--json", "--library"])
+            .arg(root.join("experiments"))
+            .arg("--")
+            .args(names),
+    )?;
+    serde_json::from_str(&text).context("the list of gallop-sim")
 }
 
 /// What of our flags is for the simulator.
+/// The flags that are for the simulator.
 fn sweep_flags(arguments: &Arguments) -> Vec<String> {
     let mut flags = Vec::new();
     if arguments.fast {
@@ -202,21 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn experiments_are_chosen_by_name() {
-        let root = crate::root().unwrap();
-        let names = |names: &[&str]| -> Result<String> {
-            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            let chosen = experiments(&root, &names)?;
-            let chosen: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
-            Ok(chosen.join(" "))
-        };
-        assert_eq!(names(&["ns2/red", "001-loss"]).unwrap(), "ns2/red ns2/loss");
-        let unknown = names(&["ns2/read"]).unwrap_err().to_string();
-        assert!(unknown.starts_with("unknown experiment `ns2/read`: did you mean `ns2/red`? "));
-        assert!(unknown.contains(" ns2/red,"), "{unknown}");
-        assert_eq!(
-            names(&["ns2/red", "001-red"]).unwrap_err().to_string(),
-            "experiment `ns2/red` is given twice"
-        );
+    fn what_the_simulator_lists_is_read() {
+        let text = r#"[{"name": "ns2/red", "title": "RED", "file": "experiments/ns2/red.toml",
+                        "claims": 0, "tables": 1, "plots": 0}]"#;
+        let listed: Vec<Listed> = serde_json::from_str(text).unwrap();
+        assert!(listed[0].shows_something());
+        let nothing = text.replace("\"tables\": 1", "\"tables\": 0");
+        let listed: Vec<Listed> = serde_json::from_str(&nothing).unwrap();
+        assert!(!listed[0].shows_something());
     }
 }

@@ -1,9 +1,9 @@
 //! Running other programs.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Runs a command to its end; it shares our output.
 ///
@@ -40,6 +40,22 @@ pub fn output(command: &mut Command) -> Result<String> {
             said.trim_end()
         );
     }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a program of ours and returns what it printed on standard output; it says itself what is
+/// wrong, where we do.
+///
+/// # Errors
+///
+/// The program cannot be started, or fails.
+pub fn answer(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {program}"))?;
+    ensure!(output.status.success(), "nothing was run");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -119,18 +119,23 @@ fn comparison(target: &Path) -> Result<()> {
     let text =
         fs::read_to_string(&json).with_context(|| format!("cannot read {}", json.display()))?;
     let results: serde_json::Value = serde_json::from_str(&text)?;
-    let controllers = results["controllers"].as_array().map_or(0, Vec::len);
+    let controllers = results["experiments"][0]["controllers"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     ensure!(
-        controllers == 8,
-        "{controllers} controllers in {}",
+        controllers.len() == 8,
+        "{} controllers in {}",
+        controllers.len(),
         json.display()
     );
-    for controller in results["controllers"].as_array().into_iter().flatten() {
-        let utilisation = controller["utilisation"].as_f64().unwrap_or_default();
+    for controller in controllers {
+        let utilisation = &controller["metrics"]["link/bottleneck"]["utilisation"]["mean"];
         ensure!(
-            (0.1..=1.0).contains(&utilisation),
+            utilisation
+                .as_f64()
+                .is_some_and(|share| (0.1..=1.0).contains(&share)),
             "{}: utilisation {utilisation}",
-            controller["name"]
+            controller["id"]
         );
     }
     ensure!(

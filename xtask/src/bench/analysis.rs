@@ -8,12 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use gallop_sim::comparison::{self, Comparison, Group, Run};
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Place, release};
-use crate::experiment::{self, Preset};
-use crate::{job, process, setup};
+use crate::{compare, job, process, setup};
 
 /// The traces, in megabytes.
 const SIZES_MB: &str = "10,100,1000";
@@ -83,34 +81,17 @@ pub(super) fn run(place: &Place) -> Result<Outcome> {
 
 /// Simulates a full trace of a sender.
 fn trace(place: &Place, folder: &Path) -> Result<PathBuf> {
-    let preset = Preset::read(&place.root, experiment::DEFAULT)?;
-    let mut setting = preset.setting;
-    setting.duration = DURATION.parse()?;
-    let group = Group {
-        id: "main".into(),
-        title: preset.title.clone(),
-        scenario: setting.scenario()?,
-        runs: vec![Run {
-            id: CONTROLLER.into(),
-            cc: CONTROLLER.into(),
-        }],
-    };
-    let plan = Comparison {
-        title: preset.title,
-        command: "cargo xtask bench analysis".into(),
-        groups: vec![group],
-        claims: Vec::new(),
-    };
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let file = folder.join(comparison::FILE_NAME);
-    plan.write(&file)?;
     let simulator = job::simulator(&place.root, &place.target)?;
-    process::run(Command::new(simulator).arg("run").arg(&file))?;
-    let run = folder.join("runs").join("main").join(CONTROLLER);
-    Ok(run.join("flow-0.server.sqlog"))
+    process::run(
+        compare::compare(&simulator, &place.root, &place.target)
+            .args(["--duration", DURATION, "--cc", CONTROLLER, "--out"])
+            .arg(folder),
+    )?;
+    let traces = folder.join("main").join("traces");
+    Ok(traces.join(CONTROLLER).join("flow-0.server.sqlog"))
 }
 
 /// Builds the program that parses as qlog-dancer does.

@@ -1,4 +1,4 @@
-"""How fast traces are read, and with how much memory, beside what their JSON alone costs.
+"""The speed and memory of reading traces, beside the cost of their JSON alone.
 
     python benchmarks/reading.py TRACE [--sizes 10,100,1000] [--serde PROGRAM] [--json FILE]
 
@@ -6,15 +6,15 @@ A trace (JSON-SEQ, a full one of quiche say) is repeated to each size, later in 
 read by processes of their own:
 
     load            `qlog_analysis.load`: all tables
-    summary         `load(…).summary()`: what `qlog-analysis summary` does
-    scan            msgspec finds the records and checks their JSON: the least that can be done
+    summary         `load(…).summary()`, as `qlog-analysis summary` does it
+    scan            msgspec finds the records and checks their JSON, the least that can be done
     fields          msgspec decodes the fields that `load` reads, and no tables are made of them
     objects         msgspec makes Python's objects of all
     json            the standard library makes Python's objects of all, in a loop over the lines
     serde           PROGRAM: every event into the types of the qlog crate, as qlog-dancer has it
 
 MB/s are of JSON per second of CPU time, of all threads; memory is the most that was resident. Of
-several runs over a short trace the fastest counts: what disturbs can only make it slower.
+several runs over a short trace the fastest counts, since disturbances only make it slower.
 """
 
 import argparse
@@ -41,18 +41,18 @@ BLOCK_BYTES = 1 << 20
 RS = b"\x1e"
 RUNS = 3
 LONG_BYTES = 500_000_000
-"""A trace of that size is read once: what it takes to start matters no more."""
+"""A trace of this size is read once, since starting takes little beside it."""
 LEAST = 0.5
-"""Reading has to take so much of what starting does, for their difference to say anything."""
+"""The least ratio of reading to starting at which their difference says anything."""
 
 
 def load(path: Path) -> int:
-    """Reads all tables; gives the number of records."""
+    """Reads all tables; returns the number of records."""
     return load_trace(path).trace.records
 
 
 def summary(path: Path) -> int:
-    """Reads and reduces the trace to numbers; gives the number of records."""
+    """Reads and reduces the trace to numbers; returns the number of records."""
     return load_trace(path).summary().records
 
 
@@ -74,17 +74,17 @@ def _decoded(path: Path, decoder: msgspec.json.Decoder[Any]) -> int:
 
 
 def scan(path: Path) -> int:
-    """Finds the records; gives their number."""
+    """Finds the records; returns their number."""
     return _decoded(path, msgspec.json.Decoder(msgspec.Raw))
 
 
 def objects(path: Path) -> int:
-    """Decodes all of the records; gives their number."""
+    """Decodes all of the records; returns their number."""
     return _decoded(path, msgspec.json.Decoder())
 
 
 def fields(path: Path) -> int:
-    """Decodes what is read of the records; gives their number."""
+    """Decodes the fields of the records that are read; returns their number."""
     regular = Regular((SENT, RECEIVED, METRICS, STATES, LOST, ACKED), None)
     records = 0
     for block in _blocks(path):
@@ -96,7 +96,7 @@ def fields(path: Path) -> int:
 
 
 def plain(path: Path) -> int:
-    """Decodes records by the standard library; gives their number."""
+    """Decodes records by the standard library; returns their number."""
     records = 0
     with path.open("rb") as file:
         for line in file:
@@ -149,7 +149,7 @@ def repeated(trace: Path, size_bytes: int, out: Path) -> None:
 def measured(name: str, command: list[str], path: Path) -> list[Row]:
     """CPU time and memory of a process that reads a trace, and of one that reads next to nothing.
 
-    The second is what it takes to start. Where reading adds little to that there is no speed.
+    The second shows the cost of starting. If reading adds little to it, there is no speed.
     """
     size = path.stat().st_size
     start_s, _ = _fastest(command, path.with_suffix(".start"), RUNS)
@@ -185,7 +185,7 @@ def _run(command: list[str], path: Path) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Measures and tells."""
+    """Measures and prints the results."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

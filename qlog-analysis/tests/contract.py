@@ -1,4 +1,4 @@
-"""What the drafts say of events, and what the views of qvis need of a file.
+"""The events of the drafts, and the needs of the views of qvis.
 
 `SCHEMA` has the facts of draft-ietf-quic-qlog-main-schema-14 and -quic-events-13 for the events
 that congestion control is about: for each field its type, and whether it must be there. All may
@@ -285,7 +285,7 @@ def _frame(frame: Any, unknown: set[str]) -> Iterator[str]:
 
 
 def deviations(records: list[Any]) -> tuple[list[str], set[str]]:
-    """Where a file is not as the drafts have it: what is wrong, and what they do not know."""
+    """The departures of a file from the drafts: the errors, and the fields unknown to them."""
     unknown: set[str] = set()
     wrong = list(_fields(records[0], FILE_HEADER, "header", unknown))
     for event in records[1:]:
@@ -302,7 +302,7 @@ def deviations(records: list[Any]) -> tuple[list[str], set[str]]:
     return wrong, unknown
 
 
-# What follows is what the code of qvis (commit 056c88b and before) does with a file.
+# From here on, the code does what that of qvis (commit 056c88b and before) does with a file.
 
 
 class Qvis:

@@ -1,4 +1,4 @@
-"""Makes traces as quiche writes them, and comparisons' directories, with known answers."""
+"""Makes traces as quiche writes them, with known answers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -87,55 +87,6 @@ class TraceText:
         return path
 
 
-SCENARIO: dict[str, Any] = {
-    # 1000 packets a second of 1250 bytes on the wire.
-    "rate_bps": 10e6,
-    "rtt_s": 0.05,
-    "buffer": {"packets": 20},
-    "datagram_bytes": 1000,
-    "initial_window_packets": 2,
-    "ack_every": 1,
-    "max_ack_delay_s": 0.025,
-    "duration_s": 10.0,
-    "flows": 1,
-    "seed": 7,
-}
-
-
-def flow_entry(number: int = 0, **changes: Any) -> dict[str, Any]:
-    return {
-        "trace": f"flow-{number}.server.sqlog",
-        "packets_sent": 1000,
-        "packets_lost": 10,
-        "bytes_sent": 1_000_000,
-        "bytes_lost": 10_000,
-        "retransmitted_bytes": 9_500,
-        "received_bytes": 1_000_000,
-        "start_s": 0.0,
-        **changes,
-    }
-
-
-def run_entry(run_id: str, flows: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
-    return {
-        "id": run_id,
-        "name": run_id,
-        "options": "",
-        "parameters": None,
-        "packet_wire_bytes": 1250,
-        "flows": list(flows),
-        "bottleneck": {
-            "queue_mean_packets": 3.5,
-            "queue_max_packets": 21,
-            "drops": 10,
-            "forwarded_bytes": 6_250_000,
-        },
-        "simulated_s": 10.0,
-        "events": 1,
-        **changes,
-    }
-
-
 def write_json(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -176,67 +127,3 @@ def _steady_records(exit_ms: float) -> tuple[str, ...]:
         else:
             trace.metrics(time, congestion_window=60_000)
     return tuple(trace.records)
-
-
-def write_comparison(directory: Path, **changes: Any) -> Path:
-    """Two controllers over one path: one with backlog thresholds, one without."""
-    vegas = steady_trace(500.0)
-    vegas.metrics(9_990.0, vegas_base_rtt_ms=50.0, vegas_backlog_packets=2.0)
-    plain = steady_trace(250.0)
-    where = directory / "runs" / "paper"
-    vegas.save(where / "vegas" / "flow-0.server.sqlog")
-    plain.save(where / "plain" / "flow-0.server.sqlog")
-    parameters = {"alpha": 1.0, "beta": 3.0, "gamma": 1.0}
-    write_json(
-        where / "vegas" / "run.json",
-        run_entry("vegas", [flow_entry()], options="alpha=1,beta=3", parameters=parameters),
-    )
-    write_json(
-        where / "plain" / "run.json", run_entry("plain", [flow_entry(received_bytes=2_000_000)])
-    )
-    queue = "time_s,packets,bytes,drops\n" + "".join(
-        f"{n / 100:.2f},{n % 4},{n % 4 * 1250},0\n" for n in range(1001)
-    )
-    for run in ("vegas", "plain"):
-        (where / run / "queue.csv").write_text(queue)
-    content = {
-        "title": "Synthetic <comparison>",
-        "command": "cargo xtask compare --preset synthetic",
-        "groups": [
-            {
-                "id": "paper",
-                "title": "A path of 10 Mbit/s",
-                "scenario": SCENARIO,
-                "runs": [{"id": "vegas", "cc": "vegas"}, {"id": "plain", "cc": "plain"}],
-            }
-        ],
-        "claims": [
-            {
-                "id": "exit",
-                "run": "paper/vegas",
-                "metric": "slow_start_exit_s",
-                "title": "Vegas leaves slow start",
-                "paper": 0.52,
-                "low": 0.5,
-                "high": 0.6,
-                "unit": "s",
-                "source": "Ho et al. 2006, Figure 4",
-                "note": None,
-            },
-            {
-                "id": "loss",
-                "run": "paper/plain",
-                "metric": "packets_lost",
-                "title": "No loss",
-                "paper": 0,
-                "low": None,
-                "high": 0,
-                "unit": "packets",
-                "source": "Ho et al. 2006",
-                "note": "It does lose & says so",
-            },
-        ],
-        **changes,
-    }
-    write_json(directory / "comparison.json", content)
-    return directory

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 from synthetic import write_json
 
+from qlog_analysis.metrics.definitions import find
+
 Axes = dict[str, str]
 
 
@@ -19,6 +21,10 @@ class Lab:
     name: str
     axes: dict[str, list[str]]
     seeds: int = 3
+    first_seed: int = 1
+    path: dict[str, Any] | None = None
+    flows: Callable[[Axes], list[dict[str, Any]]] = lambda _: []
+    controllers: Sequence[Mapping[str, str]] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
     series: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -35,15 +41,14 @@ class Lab:
         subject: str,
         metric: str,
         value: Callable[[Axes, int], float | None],
-        cc: Callable[[Axes], str] = lambda _: "",
         **more: Any,
     ) -> None:
         """A value for each point and seed; none where it is None."""
         for number, axes in enumerate(self.points()):
-            for seed in range(1, self.seeds + 1):
+            for seed in range(self.first_seed, self.first_seed + self.seeds):
                 measured = value(axes, seed)
                 if measured is not None:
-                    self.row(number, seed, subject, metric, measured, cc=cc(axes), **more)
+                    self.row(number, seed, subject, metric, measured, **more)
 
     def row(
         self, point: int, seed: int, subject: str, metric: str, value: float, **more: Any
@@ -61,9 +66,26 @@ class Lab:
                 "cc": "",
                 "background": False,
                 "metric": metric,
-                "unit": "",
+                "unit": unit_of(subject, metric),
                 "value": value,
                 **more,
+            }
+        )
+
+    def course(self, point: int, subject: str, metric: str, time_s: float, value: float) -> None:
+        """A value over time of the first seed."""
+        self.series.append(
+            {
+                "point": point,
+                "seed": self.first_seed,
+                "subject": subject,
+                "index": 0,
+                "cc": "",
+                "background": False,
+                "metric": metric,
+                "unit": unit_of(subject, metric, over_time=True),
+                "time_s": time_s,
+                "value": value,
             }
         )
 
@@ -73,8 +95,9 @@ class Lab:
         self.row(point, seed, "run", "failed", 1.0)
         self.failures.append({"point": point, "seed": seed, "reason": reason})
 
-    def save(self, directory: Path) -> Path:
-        where = directory / self.name
+    def save(self, directory: Path, folder: str | None = None) -> Path:
+        """Writes the files into a folder, by default that of the experiment's name."""
+        where = directory / (folder or self.name)
         write_json(where / "experiment.json", self.describe())
         pl.DataFrame(self.rows, infer_schema_length=None).write_parquet(where / "results.parquet")
         if self.series:
@@ -82,6 +105,11 @@ class Lab:
         if self.failures:
             write_json(where / "failures.json", self.failures)
         return where
+
+    def point(self, number: int) -> dict[str, Any]:
+        axes = self.points()[number]
+        point = {"point": number, "axes": axes, "flows": self.flows(axes)}
+        return point if self.path is None else point | {"path": self.path}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -91,15 +119,22 @@ class Lab:
             "about": "What is shown.",
             "command": f"cargo xtask papers {self.name}",
             "packet-bytes": 1313,
+            "first-seed": self.first_seed,
             "seeds": self.seeds,
             "axes": [{"name": name, "values": values} for name, values in self.axes.items()],
-            "points": [{"point": n, "axes": axes} for n, axes in enumerate(self.points())],
+            "points": [self.point(number) for number in range(len(self.points()))],
+            "controllers": list(self.controllers),
             "runs": [{"id": run, "title": run.title()} for run in self.axes.get("run", [])],
             "tables": [],
             "plots": [],
             "claims": [],
             **self.content,
         }
+
+
+def unit_of(subject: str, metric: str, over_time: bool = False) -> str:
+    known = find(subject, metric, over_time=over_time)
+    return "" if known is None else known.unit
 
 
 def number(text: str) -> float | None:
@@ -110,6 +145,12 @@ def number(text: str) -> float | None:
         except ValueError:
             continue
     return None
+
+
+def flow(name: str, cc: str, traces: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    return {
+        "name": name, "cc": cc, "count": 1, "background": False, "traces": list(traces), **more
+    }  # fmt: skip
 
 
 def claim(name: str, metric: str, subject: str, where: Mapping[str, Any], **more: Any) -> Any:
@@ -133,17 +174,14 @@ X = {"1ms": 1.0, "13ms": 13.0, "22ms": 22.0}
 def fairness(seeds: int = 3) -> Lab:
     """Two flows of 2x and x packets, over x; Vegas loses none, Reno 7, and seeds differ by 1."""
     lab = Lab("ns2/fairness", {"x": list(X), "run": ["vegas", "reno"]}, seeds)
-
-    def controller(axes: Axes) -> str:
-        return "vegas:alpha=1" if axes["run"] == "vegas" else "reno"
-
-    lab.measure("flow/long", "received_packets", lambda axes, seed: X[axes["x"]] + seed, controller)
-    lab.measure(
-        "flow/short", "received_packets", lambda axes, seed: 2 * (X[axes["x"]] + seed), controller
-    )
-    lab.measure(
-        "flow/long", "throughput_pps", lambda axes, seed: 10 * X[axes["x"]] + seed, controller
-    )
+    lab.flows = lambda axes: [
+        flow(name, "vegas:alpha=1" if axes["run"] == "vegas" else "reno")
+        for name in ("long", "short")
+    ]
+    lab.controllers = [{"name": "reno", "summary": "quiche's Reno.", "stack": "quiche"}]
+    lab.measure("flow/long", "received_packets", lambda axes, seed: X[axes["x"]] + seed)
+    lab.measure("flow/short", "received_packets", lambda axes, seed: 2 * (X[axes["x"]] + seed))
+    lab.measure("flow/long", "throughput_pps", lambda axes, seed: 10 * X[axes["x"]] + seed)
     lab.measure("run", "lost_packets", lambda axes, _: 0.0 if axes["run"] == "vegas" else 7.0)
     lab.measure("link/bottleneck", "utilisation", lambda axes, _: X[axes["x"]] / 25)
     lab.content = {

@@ -6,20 +6,22 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
 from page import Page
-from synthetic import SCENARIO, flow_entry, run_entry, steady_trace, write_comparison, write_json
+from synthetic import TraceText
+from synthetic_comparison import CONTROLLERS, comparison_lab, save_comparison, write_comparison
 
 from qlog_analysis.commands.cli import main
-from qlog_analysis.metrics.definitions import BUILT_IN, METRICS
+from qlog_analysis.metrics.definitions import find, metric_of
 from qlog_analysis.reading import parallel
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pool of processes where it is not what is tested."""
+    """No pool of processes, except in the tests of the pool."""
     monkeypatch.setattr(parallel, "_cores", lambda: 1)
 
 
@@ -34,64 +36,48 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = write_comparison(tmp_path_factory.mktemp("comparison"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "_cores", lambda: 1)
-        assert main(["report", str(directory), "--json", str(directory / "copy.json")]) == 0
+        assert main(["report", str(directory)]) == 0
     return directory
 
 
-def summary(directory: Path) -> Any:
-    return json.loads((directory / "summary.json").read_text())
+def rows(directory: Path) -> list[dict[str, str]]:
+    with (directory / "summary.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
-def test_the_summary_has_the_numbers(reported: Path) -> None:
-    out = summary(reported)
-    assert out["title"] == "Synthetic <comparison>"
-    assert out["command"] == "cargo xtask compare --preset synthetic"
-    assert out["path"] == SCENARIO
-    assert out["report"] == str(reported / "report.html")
-    assert out["controllers"] == out["groups"][0]["controllers"]
-    vegas, plain = out["controllers"]
-    assert (vegas["name"], vegas["options"]) == ("vegas", "alpha=1,beta=3")
-    assert vegas["slow_start_exit_s"] == 0.5
-    assert plain["slow_start_exit_s"] == 0.25
-    assert vegas["available_window_reached_s"] == 3.0
-    assert vegas["available_window_low_packets"] == 51.0
-    assert vegas["available_window_high_packets"] == 53.0
-    assert plain["available_window_low_packets"] is None
-    assert vegas["time_to_95_percent_s"] == 2.0
-    assert vegas["throughput_bps"] == 800_000
-    assert vegas["utilisation"] == 0.5
-    assert vegas["queueing_delay_mean_ms"] == pytest.approx(1.5, abs=0.01)
-    assert vegas["jain_index"] is None
-    assert vegas["flows"][0]["delivery_from"] == "acknowledged"
-    assert {metric.key for metric in METRICS} <= vegas.keys()
+def test_the_csv_has_a_line_for_each_number(reported: Path) -> None:
+    out = rows(reported)
+    # Eight metrics of two controllers.
+    assert len(out) == 16
+    throughput = next(row for row in out if row["metric"] == "throughput_sum_bps")
+    assert (throughput["experiment"], throughput["run"]) == ("main", "vegas")
+    assert (throughput["subject"], throughput["unit"], throughput["seeds"]) == ("run", "bit/s", "3")
+    assert float(throughput["mean"]) == pytest.approx(810_000)
+    assert float(throughput["low"]) < 800_000 < 820_000 < float(throughput["high"])
+    never = [row for row in out if row["metric"] == "time_to_95_percent_s"]
+    assert [row["mean"] for row in never] == ["2.0", ""]
+
+
+def test_units_of_the_csv_are_those_of_the_table_of_metrics(reported: Path) -> None:
+    for row in rows(reported):
+        metric = find(row["subject"], row["metric"])
+        assert metric is not None and metric.unit == row["unit"]
 
 
 def test_claims_are_judged(reported: Path) -> None:
-    exit_claim, loss_claim = summary(reported)["claims"]
-    assert (exit_claim["id"], exit_claim["paper"]) == ("exit", 0.52)
-    assert (exit_claim["measured"], exit_claim["reproduced"]) == (0.5, True)
-    assert (loss_claim["measured"], loss_claim["reproduced"]) == (10, False)
-
-
-def test_the_copy_of_the_summary_is_the_same(reported: Path) -> None:
-    assert (reported / "copy.json").read_text() == (reported / "summary.json").read_text()
-
-
-def test_the_csv_has_one_line_per_run(reported: Path) -> None:
-    with (reported / "summary.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["group"], row["id"]) for row in rows] == [("paper", "vegas"), ("paper", "plain")]
-    assert rows[0]["slow_start_exit_s"] == "0.5"
-    assert rows[0]["jain_index"] == ""
-    assert "flows" not in rows[0]
+    content = json.loads((reported / "claims.json").read_text())
+    exits, loss = content["claims"]
+    assert (exits["id"], exits["paper"]) == ("gallop/exit", 0.52)
+    assert (exits["measured"], exits["reproduced"]) == (0.5, True)
+    assert (loss["measured"], loss["reproduced"]) == (11.0, False)
 
 
 def test_plots_are_files(reported: Path) -> None:
     names = {path.name for path in (reported / "plots").iterdir()}
     assert names == {
-        *(f"paper--{key}.svg" for key in ("window", "rate", "rtt", "queue", "start")),
-        "paper--run-vegas.svg",
-        "paper--run-plain.svg",
+        *(f"main--{key}.svg" for key in ("window", "rate", "rtt", "queue", "losses", "start")),
+        "main--run-vegas.svg",
+        "main--run-plain.svg",
     }
     for path in (reported / "plots").iterdir():
         assert ET.parse(path).getroot().tag.endswith("svg")
@@ -100,8 +86,8 @@ def test_plots_are_files(reported: Path) -> None:
 def test_the_report_needs_nothing_else(reported: Path) -> None:
     page = Page((reported / "report.html").read_text())
     assert page.open == []
-    assert page.tags["script"] == page.tags["link"] == 0
-    assert page.tags["svg"] == 7
+    assert page.tags["link"] == page.tags["img"] == 0
+    assert page.tags["svg"] == 8
     assert page.tags["details"] == 2
     assert all(source.startswith("#") for source in page.sources)
     assert not re.findall(r"url\((?!#)", (reported / "report.html").read_text())
@@ -112,96 +98,82 @@ def test_the_report_says_it_all(reported: Path) -> None:
     text = re.sub(r"\s+", " ", Page(html).text)
     assert "Synthetic <comparison>" in text
     assert "Synthetic &lt;comparison&gt;" in html
+    shown = [
+        ("run", "slow_start_exit_s"),
+        ("run", "throughput_sum_bps"),
+        ("link/bottleneck", "utilisation"),
+        ("flow/flow", "available_window_low_packets"),
+    ]
     for part in (
         "cargo xtask compare --preset synthetic",
         "10 Mbit/s",
         "50 ms",
         "20 packets",
+        "3 seeds (5 to 7)",
+        "Means over 3 seeds, ± 95 % interval.",
+        "From the traces of seed 5.",
         "1 of 2 reproduced",
         "It does lose & says so",
-        "alpha = 1.0, beta = 3.0, gamma = 1.0",
-        *(metric.meaning for metric in METRICS),
+        "vegas:alpha=1,beta=3 (alpha = 1, beta = 3, gamma = 1)",
+        *(controller["summary"] for controller in CONTROLLERS),
+        *(metric_of(subject, name).meaning for subject, name in shown),
     ):
         assert part in text, part
-    assert '<td>0.80</td><td class="best">1.60</td>' in html
-    assert "Jain's fairness index</th>" not in html.replace("&#39;", "'")
+    assert metric_of("run", "jain").meaning not in text
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_the_report_says_what_a_built_in_controller_is(tmp_path: Path) -> None:
-    directory = write_comparison(tmp_path)
-    run = directory / "runs" / "paper" / "plain" / "run.json"
-    write_json(run, json.loads(run.read_text()) | {"name": "reno"})
-    assert main(["report", str(directory)]) == 0
-    text = re.sub(r"\s+", " ", Page((directory / "report.html").read_text()).text)
-    assert BUILT_IN["reno"] in text
-    assert BUILT_IN["cubic"] not in text
-
-
-@pytest.mark.usefixtures("no_plots")
-def test_the_table_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_outcome_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(write_comparison(tmp_path))]) == 0
     out, err = capsys.readouterr()
-    lines = out.splitlines()
-    assert lines[0] == "A path of 10 Mbit/s"
-    rule = next(line for line in lines if line.startswith("---"))
-    table = lines[2 : lines.index(rule) + 3]
-    assert max(len(line) for line in table) <= 100
-    assert len({len(line) for line in table[-2:]}) == 1
-    assert table[-2].split() == [
-        "vegas", "0.50", "3.00", "2.0", "0.80", "50.0", "10", "50.0", "50.0", "3.5",
-    ]  # fmt: skip
-    assert "Mbit/s" in "".join(table)
-    assert "Of the papers' 2 claims 1 are reproduced." in lines
+    assert out.splitlines() == [
+        "Of the papers' 2 claims 1 are reproduced.",
+        f"Report: {tmp_path / 'report.html'}",
+    ]
     assert err == ""
 
 
 @pytest.mark.usefixtures("no_plots")
 def test_skipped_records_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_comparison(tmp_path)
-    with (tmp_path / "runs/paper/vegas/flow-0.server.sqlog").open("a") as file:
+    with (tmp_path / "main/traces/vegas/flow-0.server.sqlog").open("a") as file:
         file.write('\x1ebroken\n\x1e{"time":9999')
     assert main(["report", str(tmp_path)]) == 0
-    warning = "paper/vegas/flow-0.server.sqlog: 2 of "
+    warning = "main/traces/vegas/flow-0.server.sqlog: 2 of "
     told = capsys.readouterr().err
     assert warning in told
     assert "the file ends in the middle of one" in told
     assert warning in (tmp_path / "report.html").read_text()
 
 
-def test_several_groups_and_flows(tmp_path: Path) -> None:
-    directory = write_comparison(tmp_path)
-    content = json.loads((directory / "comparison.json").read_text())
-    scenario = {**SCENARIO, "flows": 12, "buffer": {"bytes": 25000}}
-    content["groups"].append(
-        {"id": "many", "title": "Many", "scenario": scenario, "runs": [{"id": "vegas", "cc": ""}]}
-    )
-    content["claims"] = []
-    write_json(directory / "comparison.json", content)
-    where = directory / "runs/many/vegas"
-    trace = steady_trace()
-    flows = [flow_entry(number, start_s=number / 10) for number in range(12)]
-    for flow in flows:
-        trace.save(where / flow["trace"])
-    write_json(where / "run.json", run_entry("vegas", flows))
-    assert main(["report", str(directory)]) == 0
-    out = summary(directory)
-    assert [len(group["controllers"]) for group in out["groups"]] == [2, 1]
-    assert len(out["groups"][1]["controllers"][0]["flows"]) == 12
-    assert out["groups"][1]["controllers"][0]["jain_index"] == pytest.approx(1, abs=0.01)
-    assert out["claims"] == []
-    html = (directory / "report.html").read_text()
-    assert "Paper against measurement" not in html
-    assert "25000 bytes" in html
+def test_several_experiments_and_flows(tmp_path: Path) -> None:
+    many = comparison_lab("gallop/figure-4", seeds=1, flows=12)
+    many.axes = {"run": ["vegas"]}
+    many.rows = [row for row in many.rows if row["point"] == 0]
+    many.series = [row for row in many.series if row["point"] == 0]
+    many.content["claims"] = []
+    one = comparison_lab()
+    one.content["claims"] = []
+    assert main(["report", str(save_comparison(tmp_path, [one, many]))]) == 0
+    assert not (tmp_path / "claims.json").exists()
+    assert {row["experiment"] for row in rows(tmp_path)} == {"main", "more-1"}
+    html = (tmp_path / "report.html").read_text()
+    text = re.sub(r"\s+", " ", Page(html).text)
+    assert "Paper against measurement" not in text
+    assert "(first 10 of 12 flows)" in text
+    assert metric_of("run", "jain").meaning in text
+    assert {path.name for path in (tmp_path / "plots").glob("more-1--run-*")} == {
+        "more-1--run-vegas.svg"
+    }
 
 
-def test_processes_give_what_one_gives(reported: Path, tmp_path: Path) -> None:
-    """The whole command in a process of its own, with the cores there are."""
+def test_the_whole_command_in_a_process_of_its_own(reported: Path, tmp_path: Path) -> None:
     directory = write_comparison(tmp_path)
     command = [sys.executable, "-m", "qlog_analysis", "report", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert summary(directory)["groups"] == summary(reported)["groups"]
+    for path in (reported / "plots").iterdir():
+        assert (directory / "plots" / path.name).read_text() == path.read_text()
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -212,12 +184,12 @@ def test_a_pool_gives_what_one_process_gives(
     monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
     directory = write_comparison(tmp_path)
     assert main(["report", str(directory)]) == 0
-    assert summary(directory)["groups"] == summary(reported)["groups"]
+    assert (directory / "summary.csv").read_text() == (reported / "summary.csv").read_text()
     assert "POLARS_MAX_THREADS" not in os.environ
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_a_trace_that_is_none_is_an_error(
+def test_a_file_that_is_no_trace_is_an_error(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -225,7 +197,7 @@ def test_a_trace_that_is_none_is_an_error(
 ) -> None:
     monkeypatch.setattr(parallel, "_cores", lambda: cores)
     write_comparison(tmp_path)
-    (tmp_path / "runs/paper/plain/flow-0.server.sqlog").write_text("hello")
+    (tmp_path / "main/traces/plain/flow-0.server.sqlog").write_text("hello")
     assert main(["report", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert err.startswith("qlog-analysis: ")
@@ -233,39 +205,89 @@ def test_a_trace_that_is_none_is_an_error(
     assert not (tmp_path / "report.html").exists()
 
 
-def claim(**changes: Any) -> dict[str, Any]:
-    return {"id": "c", "run": "paper/vegas", "metric": "loss_rate", "low": 0, "high": 1, **changes}
+def test_errors_of_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = str(FIXTURES / "udp-vegas.server.sqlog.gz")
+    (tmp_path / "file").write_text("")
+    assert main(["to-parquet", trace, "--out", str(tmp_path / "file" / "out")]) == 1
+    assert f"qlog-analysis: {tmp_path / 'file' / 'out'}: Not a directory" in capsys.readouterr().err
+
+
+def piped(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command with a pipe as stdout of which nothing is read."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "qlog_analysis", *arguments],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+    finally:
+        os.close(write)
+
+
+@pytest.mark.parametrize("command", [["summary"], ["summary", "--json"], ["compare"]])
+def test_a_reader_that_goes_away_is_no_error(command: list[str], tmp_path: Path) -> None:
+    done = piped(tmp_path, *command, str(FIXTURES / "udp-vegas.server.sqlog.gz"))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"run": "paper/none"}, "claim 'c': no run 'paper/none'; there are paper/vegas, paper/pl"),
-        ({"metric": "flows"}, "claim 'c': no metric 'flows'; there are slow_start_exit_s, "),
-    ],
+    "name", ["$x^2_1$.sqlog", "_.sqlog", "a_b^c\\frac.sqlog", "<&>.sqlog", "naïve \udcff.sqlog"]
 )
-def test_a_claim_of_nothing_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str], message: str
+@pytest.mark.parametrize("kind", ["trace-graph", "overview"])
+def test_any_file_name_can_be_drawn(name: str, kind: str, tmp_path: Path) -> None:
+    trace = TraceText({**json.loads(TraceText().records[0]), "title": ""})
+    for number in range(20):
+        trace.sent(float(number), number)
+        trace.acked(40.0 + number, [0, number])
+    trace.metrics(40.0, congestion_window=10_000, min_rtt=40.0, latest_rtt=40.0)
+    path = trace.save(tmp_path / name)
+    for ending in ("svg", "png"):
+        out = tmp_path / f"out.{ending}"
+        assert main(["plot", str(path), "--kind", kind, "--out", str(out)]) == 0
+        assert out.stat().st_size > 1000
+    shown = name.replace("\udcff", "\N{REPLACEMENT CHARACTER}")
+    texts = [element.text or "" for element in ET.parse(tmp_path / "out.svg").iter()]
+    assert any(text.startswith(shown) for text in texts)
+
+
+def test_a_name_that_is_not_text_is_analysed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_comparison(tmp_path, claims=[claim(**changes)])
-    assert main(["report", str(tmp_path)]) == 1
-    assert message in capsys.readouterr().err
+    trace = TraceText()
+    trace.sent(1.0, 0)
+    path = str(trace.save(tmp_path / "\udcff.sqlog"))
+    assert main(["summary", path]) == 0
+    assert main(["summary", "--json", path]) == 0
+    assert main(["compare", path, "--out", str(tmp_path / "report")]) == 0
+    assert main(["to-parquet", path, "--out", str(tmp_path / "tables")]) == 0
+    assert "\N{REPLACEMENT CHARACTER}.sqlog" in (tmp_path / "report" / "report.html").read_text()
+    assert "\\udcff.sqlog" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("no_plots")
-def test_errors_of_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_comparison(tmp_path)
-    target = tmp_path / "no" / "such" / "summary.json"
-    assert main(["report", str(tmp_path), "--json", str(target)]) == 1
-    assert f"{target}: No such file or directory" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("-1", "not '-1'"), ("x", "not 'x'"), ("1min", "not '1min'")],
+)
+def test_a_bad_time_is_named(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plot", "trace.sqlog", "--from", text])
+    err = capsys.readouterr().err
+    assert "--from" in err and message in err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"]])
-def test_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command", ["report", "papers", "plot", "convert", "summary", "to-parquet", "compare"]
+)
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        main([command, "--help"])
     assert stop.value.code == 0
-    assert "example: qlog-analysis report" in capsys.readouterr().out
+    assert f"example: qlog-analysis {command}" in capsys.readouterr().out
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

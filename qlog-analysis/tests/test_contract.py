@@ -17,7 +17,7 @@ OURS = [name for name in ALL if name.startswith(("sim-", "udp-"))]
 QVIS = sorted(path.name for path in (FIXTURES / "qvis").glob("*.gz"))
 CONTROLLERS = {"reno", "cubic", "bbr2", "vegas", "gallop-vegas"}
 
-# How quiche's own output departs from the drafts, apart from units that no type tells of:
+# The departures of quiche's own output from the drafts, apart from units, which no type tells:
 # pacing_rate is in bytes per second, RTTs before the first sample and ssthresh before the first
 # loss stand for "none". The converter mends all of it.
 RAW_DEVIATIONS = (
@@ -25,7 +25,7 @@ RAW_DEVIATIONS = (
     "quic:packet_sent.header.version: str '1'",
     "quic:packet_received.header.version: str '1'",
 )
-# What it has beside the drafts' fields.
+# Its fields beside those of the drafts.
 RAW_EXTENSIONS = {
     "quic:packet_sent.send_at_time",
     "quic:recovery_metrics_updated.cf_app_limited",
@@ -44,7 +44,7 @@ RAW_EXTENSIONS = {
     "quic:recovery_metrics_updated.vegas_round_rtt_ms",
     "quic:recovery_metrics_updated.vegas_status",
 }
-# What qvis needs beside the drafts' fields.
+# The fields that qvis needs beside those of the drafts.
 FOR_QVIS = {
     "header.converter",
     "header.qlog_format",

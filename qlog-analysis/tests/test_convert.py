@@ -1,4 +1,4 @@
-"""What a converted file keeps, adds and mends."""
+"""Converted files: the events that are kept, added and mended."""
 
 import gzip
 import json
@@ -86,7 +86,7 @@ def test_bad_records_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_nothing_is_written_over_the_original(tmp_path: Path) -> None:
     path = TraceText().save(tmp_path / "trace.sqlog")
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="over itself"):
+    with pytest.raises(UsageError, match="is the trace itself"):
         convert(path, path)
     assert path.read_bytes() == before
 
@@ -95,7 +95,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     path = TraceText().save(tmp_path / "trace.sqlog")
     null = tmp_path / "null"
     null.symlink_to("/dev/null")
-    with pytest.raises(UsageError, match="no file that could be replaced"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         convert(path, null)
     assert null.is_symlink()
 

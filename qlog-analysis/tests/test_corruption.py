@@ -223,7 +223,7 @@ def bad_packing(trace: Damaged) -> None:
         data[trace.rng.randrange(4, len(data))] ^= 1 << trace.rng.randrange(8)
     else:
         data += b"trailing"
-    # What can be got back hangs on where the damage is.
+    # The place of the damage decides how much can be got back.
     trace.intact = set() if what < 2 else trace.intact
     trace.data = [bytes(data)]
 
@@ -271,7 +271,7 @@ def test_what_is_intact_is_read_and_the_rest_is_counted(block: int, tmp_path: Pa
             told = any(one.skipped or one.truncated or one.unordered for one in traces)
             assert told, (seed, name, "nothing was told")
         for log in logs:
-            json.dumps([log.summary().throughput_bps, log.summary().rtt_mean_ms])
+            json.dumps([log.summary().delivered_bps, log.summary().rtt_mean_s])
         if seed % 5:
             continue
         again = set[int]()

@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 from synthetic import TraceText
 
-from qlog_analysis.metrics.delivery import binned, delivered, first_full_second
+from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.reading.reader import read_trace
 
 
@@ -76,20 +75,3 @@ def test_bins_cover_the_end() -> None:
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     assert binned(times, values, 1.0, 2.6).tolist() == [3, 4, 8]
     assert binned(times, values, 1.0, 3.0).tolist() == [3, 4, 8]
-
-
-@pytest.mark.parametrize(
-    ("want", "end_s", "expected"),
-    [
-        (1000.0, 3.0, 1.7),  # 7 steps of nothing, then 100 bytes in each
-        (1000.1, 3.0, None),
-        (500.0, 3.0, 1.2),
-        (0.0, 3.0, 1.0),
-        (1000.0, 1.7, 1.7),
-        (1000.0, 1.6, None),
-        (0.0, 0.9, None),
-    ],
-)
-def test_the_first_full_second(want: float, end_s: float, expected: float | None) -> None:
-    times = np.arange(700.0, 3000.0, 100.0) + 50
-    assert first_full_second(times, np.full(len(times), 100.0), want, end_s) == expected

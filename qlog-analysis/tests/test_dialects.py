@@ -135,9 +135,9 @@ def test_a_sparse_trace_has_metrics_and_losses(tmp_path: Path) -> None:
     lost = {"packet_type": "1RTT", "packet_number": 7}
     trace.event(70.0, "packet_lost", header=lost, trigger="time_threshold")
     summary = load(trace.save(tmp_path / "sparse.sqlog")).summary()
-    assert (summary.packets_lost, summary.losses_from) == (1, "logged")
-    assert (summary.rtt_min_ms, summary.rtt_mean_ms) == (49.0, 51.0)
-    assert (summary.throughput_bps, summary.loss_rate) == (None, None)
+    assert (summary.lost_packets, summary.losses_from) == (1, "logged")
+    assert (summary.rtt_min_s, summary.rtt_mean_s) == (0.049, 0.050)
+    assert (summary.delivered_bps, summary.loss_ratio) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_sparse_trace_has_metrics_and_losses(tmp_path: Path) -> None:
         (b"\xd4\xc3\xb2\xa1\x02\x00", "a packet capture"),
         (b"PK\x03\x04abc", "a zip archive: unpack it first"),
         (b'{"constants":{"logEventTypes":{}},"events":[]}', "a NetLog of Chromium"),
-        (b'{"a": 1}\n{"a": 2}\n', "JSON, but no qlog"),
+        (b'{"a": 1}\n{"a": 2}\n', "JSON, but not qlog"),
         (b"<!doctype html>", "HTML"),
         (b"time,name\n1,2\n", "it starts with 'time,name"),
         (gzip.compress(b"hello"), "it starts with 'hello'"),

@@ -63,7 +63,7 @@ def test_what_was_delivered_is_what_was_not_lost(name: str) -> None:
         assert trace.dialect.name == "quinn"
         return
     if "bytes_lost" in reported:
-        # What was sent last is on its way when the trace ends, most of all in the simulator.
+        # The last packets are on their way when the trace ends, most of all in the simulator.
         end = trace.metrics["in_flight_bytes"].drop_nulls()[-1]
         missing = reported["bytes_sent"] - reported["bytes_lost"] - sizes.sum()
         assert 0 <= missing <= end + 8000

@@ -173,7 +173,7 @@ def objects(record: bytes) -> Iterator[Any]:
 
 
 def rows(event: Any) -> Iterator[Row]:
-    """What an event in today's form says, each row of a table with the table's name in front.
+    """The rows of tables that an event in today's form makes, with the table's name in front.
 
     Its kind is told by the end of its name, even where the key of that is damaged.
     """
@@ -200,7 +200,7 @@ def rows(event: Any) -> Iterator[Row]:
 
 
 class Oracle:
-    """What records say by a plain JSON decoder, with times from the first one."""
+    """The rows that a plain JSON decoder finds in records, with times from the first one."""
 
     def __init__(self, dialect: Dialect, header: str, first: bytes) -> None:
         self.dialect = dialect

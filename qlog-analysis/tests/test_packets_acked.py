@@ -80,10 +80,10 @@ def test_quinn_delivers_what_was_acknowledged(quinn: Trace) -> None:
 
 def test_quinn_has_a_summary_and_marks_of_acks(quinn: Trace, tmp_path: Path) -> None:
     before, after = load(QUINN).summary(), load(tmp_path / "quinn.sqlog").summary()
-    assert (before.throughput_from, after.throughput_from) == ("sent", "acknowledged")
+    assert (before.delivered_from, after.delivered_from) == ("sent", "acknowledged")
     assert after.delivered_bytes == before.delivered_bytes
-    assert after.packets_lost == before.packets_lost
-    assert after.rtt_min_ms == before.rtt_min_ms
+    assert after.lost_packets == before.lost_packets
+    assert after.rtt_min_s == before.rtt_min_s
     marks = timeline(quinn)
     assert marks.acks_s.tolist() == np.unique(quinn.acks["time_ms"].to_numpy() / 1000).tolist()
     assert len(marks.acks_s) > 50

@@ -10,7 +10,7 @@ from qlog_analysis.errors import LayoutError
 from qlog_analysis.experiments.estimates import crossing, estimate
 from qlog_analysis.experiments.measured import Missing, read_measured
 from qlog_analysis.experiments.model import Override, Quantity, read_experiment
-from qlog_analysis.experiments.verdicts import Outcome, papers_json, read_outcomes
+from qlog_analysis.experiments.verdicts import Outcome, claims_json, read_outcomes
 from qlog_analysis.metrics.statistics import Interval, mean, ratio_of_means, t_quantile
 
 
@@ -150,7 +150,7 @@ def test_a_run_that_is_missing_is_no_number(tmp_path: Path) -> None:
 
 
 def test_the_json(tmp_path: Path) -> None:
-    out = json.loads(papers_json([outcome(tmp_path, fairness())]))
+    out = json.loads(claims_json([outcome(tmp_path, fairness())]))
     ratio = next(claim for claim in out["claims"] if claim["id"] == "ns2/ratio")
     assert ratio == {
         "id": "ns2/ratio",
@@ -195,7 +195,7 @@ def test_a_tolerance_is_relative_to_the_paper(tmp_path: Path) -> None:
         ),
         (
             {"claims": [claim("c", "m", "run", {"no": "1"})]},
-            r"claims\[0\]: value: where: no axis 'no'; there are x, run",
+            r"claims\[0\]: value: where: no axis 'no'; expected one of x, run",
         ),
         (
             {"claims": [claim("c", "m", "run", {}, across="median")]},
@@ -243,7 +243,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         read_outcomes(tmp_path)
     where = fairness().save(tmp_path)
     (where / "results.parquet").write_bytes(b"nothing")
-    with pytest.raises(LayoutError, match=r"results\.parquet: a table in Parquet is wanted"):
+    with pytest.raises(LayoutError, match=r"results\.parquet: expected a Parquet table"):
         read_outcomes(tmp_path)
 
 
@@ -264,7 +264,7 @@ def test_names_of_claims_are_theirs_alone(tmp_path: Path) -> None:
 def test_failures_must_be_a_list(tmp_path: Path) -> None:
     where = fairness().save(tmp_path)
     write_json(where / "failures.json", {})
-    with pytest.raises(LayoutError, match=r"failures\.json: a list of failed runs"):
+    with pytest.raises(LayoutError, match=r"failures\.json: expected a list of failed runs"):
         read_outcomes(tmp_path)
 
 

@@ -23,7 +23,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def regular(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each block was regular."""
+    """For each block, if it was regular."""
     seen: list[bool] = []
     decode = Regular.decode
 

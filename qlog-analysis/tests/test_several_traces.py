@@ -55,7 +55,7 @@ def test_each_trace_is_its_own(make: Make, tmp_path: Path) -> None:
     logs = load_all(make(tmp_path / "three.sqlog"))
     assert [log.trace.connection for log in logs] == ["trace 1", "trace 2", "trace 3"]
     assert [log.trace.number for log in logs] == [1, 2, 3]
-    assert [log.summary().bytes_sent for log in logs] == [100, 400, 900]
+    assert [log.summary().sent_bytes for log in logs] == [100, 400, 900]
     assert [log.summary().records for log in logs] == [2, 4, 6]
     for number, log in enumerate(logs, 1):
         alone = read_trace(trace_text(number).save(tmp_path / "one.sqlog"))
@@ -66,9 +66,9 @@ def test_each_trace_is_its_own(make: Make, tmp_path: Path) -> None:
 @MAKE
 def test_one_is_loaded_by_its_name(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path / "three.sqlog")
-    with pytest.raises(SeveralTracesError, match=r"3 connections \(trace 1, .*\); one is wanted"):
+    with pytest.raises(SeveralTracesError, match=r"3 connections \(trace 1, .*\); expected one"):
         load(path)
-    assert load(path, connection="trace 2").summary().bytes_sent == 400
+    assert load(path, connection="trace 2").summary().sent_bytes == 400
     with pytest.raises(SeveralTracesError, match="there is no 'trace 4'"):
         load(path, connection="trace 4")
     one = trace_text(1).save(tmp_path / "one.sqlog")
@@ -108,7 +108,7 @@ def test_the_command_line_takes_one(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["convert", path, "--trace", "2"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'three.2.converted.sqlog'}: 4 events\n"
     assert main(["plot", path]) == 1
-    assert "(trace 1, trace 2, trace 3); one is wanted; choose one with --connection NAME" in (
+    assert "(trace 1, trace 2, trace 3); expected one; choose one with --connection NAME" in (
         capsys.readouterr().err
     )
     assert main(["plot", path, "--connection", "trace 3", "--out", str(tmp_path / "3.svg")]) == 0
@@ -122,7 +122,7 @@ def test_the_command_line_takes_one(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_parquet_has_a_row_for_each(tmp_path: Path) -> None:
     to_parquet([sequences(tmp_path / "three.sqlog")], tmp_path / "out")
-    rows = pl.read_parquet(tmp_path / "out/traces.parquet").select("connection", "packets_sent")
+    rows = pl.read_parquet(tmp_path / "out/traces.parquet").select("connection", "sent_packets")
     assert rows.rows() == [("trace 1", 1), ("trace 2", 2), ("trace 3", 3)]
 
 

@@ -169,10 +169,13 @@ def test_the_same_trace_makes_the_same_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "x.gif"], "--out x.gif: the name must end in .svg or .png"),
+        (["--out", "x.gif"], "--out x.gif: expected a name that ends in .svg or .png"),
         (["--out", "no/such/x.svg"], "--out no/such/x.svg: there is no folder no/such"),
-        (["--from", "2", "--to", "1"], "--to 1: must be after --from 2"),
-        (["--queue", "none.csv"], "none.csv: a CSV of numbers under time_s,packets is wanted"),
+        (["--from", "2", "--to", "1"], "--to 1: expected a time after --from 2"),
+        (
+            ["--queue", "none.csv"],
+            "none.csv: expected a CSV of numbers with the columns time_s, packets",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -1,4 +1,4 @@
-"""Errors a user can mend."""
+"""Errors that a user can mend."""
 
 
 class AnalysisError(Exception):
@@ -9,11 +9,11 @@ class AnalysisError(Exception):
 
 
 class NotQlogError(AnalysisError):
-    """A file cannot be read, or is no qlog."""
+    """A file cannot be read or is not a qlog trace."""
 
 
 class LayoutError(AnalysisError):
-    """A comparison directory lacks a file, or a file in it lacks a value."""
+    """A directory of results lacks a file, or a file in it lacks a value."""
 
 
 class UsageError(AnalysisError):
@@ -21,4 +21,4 @@ class UsageError(AnalysisError):
 
 
 class SeveralTracesError(AnalysisError):
-    """A file holds the traces of several connections where one is wanted."""
+    """A file holds the traces of several connections and only one can be taken."""

@@ -1,4 +1,4 @@
-"""The package's face for notebooks and programs: `load` a trace, ask it for tables."""
+"""The interface for notebooks and programs: `load` a trace and ask it for tables."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from qlog_analysis.reading.reader import Trace, read_trace, read_traces
 
 
 class Log:
-    """The qlog of one connection as one end saw it.
+    """The qlog trace of one connection as one end saw it.
 
     Tables are polars data frames in order of time; `time_ms` counts from the start of the trace.
     `.to_pandas()` makes them pandas' (with pandas and pyarrow installed).
@@ -23,20 +23,20 @@ class Log:
         self._summary: Summary | None = None
 
     def metrics(self) -> pl.DataFrame:
-        """What the sender knew of the path and the controller's state, one row per change.
+        """The sender's knowledge of the path and its controller's state, one row per change.
 
         `time_ms`, `min_rtt_ms`, `smoothed_rtt_ms`, `latest_rtt_ms`, `window_bytes`,
         `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
-        `lost_packets`, `pto_count`, `app_limited`, and `vegas_*` of our controllers; null where
-        the program does not log it.
+        `lost_packets`, `pto_count`, `app_limited`, and `vegas_*` of our controllers; null if the
+        program does not log it.
         """
         return self.trace.metrics
 
     def packets(self) -> pl.DataFrame:
         """Packets sent and received.
 
-        `time_ms`, `direction`, `packet_type`, `packet_number`, and `length_bytes` (null where the
-        program does not log it).
+        The columns are `time_ms`, `direction`, `packet_type`, `packet_number`, and `length_bytes`
+        (null if the program does not log it).
         """
         both = [
             table.with_columns(pl.lit(direction).alias("direction"))
@@ -52,8 +52,8 @@ class Log:
     def losses(self) -> pl.DataFrame:
         """Application data packets declared lost: `sent_ms`, `lost_ms`, `packet_number`.
 
-        As logged, or, where the program logs no losses, as RFC 9002 §6.1 has it by the
-        acknowledgements.
+        They are as logged or, if the program logs no losses, derived from the acknowledgements by
+        RFC 9002 §6.1.
         """
         return losses(self.trace)
 
@@ -68,7 +68,7 @@ class Log:
         return self._summary
 
     def warnings(self) -> list[str]:
-        """What could not be read, for people; empty if all is well."""
+        """The problems that were met in the trace, for people."""
         return warnings(self.trace)
 
     def __repr__(self) -> str:
@@ -83,17 +83,17 @@ def load(
     *,
     connection: str | None = None,
 ) -> Log:
-    """Loads the qlog of one connection, of any program, compressed by gzip or zstd or not.
+    """Loads the qlog trace of one connection, of any program, also compressed by gzip or zstd.
 
     Args:
         path: the file.
-        on_bytes: told of bytes read, for a progress bar.
-        connection: which one, if the file holds several: as `summary` names it ("trace 2").
+        on_bytes: told the number of bytes after each part that was read, for a progress bar.
+        connection: the name of the connection, if the file holds several: "trace 2".
 
     Raises:
-        NotQlogError: the file cannot be opened, or is no qlog.
-        SeveralTracesError: it holds several connections, which `load_all` takes, and none or
-            another one was asked for.
+        NotQlogError: the file cannot be opened or is not a qlog trace.
+        SeveralTracesError: it holds several connections, and none or an unknown one was asked
+            for; `load_all` takes them all.
     """
     return Log(read_trace(Path(path), on_bytes, received=True, connection=connection))
 
@@ -102,6 +102,6 @@ def load_all(path: str | Path, on_bytes: Callable[[int], None] = lambda _: None)
     """Loads all connections of a file, at least one.
 
     Raises:
-        NotQlogError: the file cannot be opened, or is no qlog.
+        NotQlogError: the file cannot be opened or is not a qlog trace.
     """
     return [Log(trace) for trace in read_traces(Path(path), on_bytes, received=True)]

@@ -1,4 +1,4 @@
-"""The columns of all tables, with their types: those made from traces, and the simulator's."""
+"""The columns and types of all tables: those made from traces, and the simulator's."""
 
 import polars as pl
 
@@ -27,29 +27,22 @@ TIMES: Schema = {"time_ms": pl.Float64}
 
 # Tables that the simulator writes.
 
-_KEYS: Schema = {"point": pl.Int64, "seed": pl.Int64, "subject": pl.String, "index": pl.Int64}
-
-RESULTS: Schema = {
-    **_KEYS,
+_KEYS: Schema = {
+    "point": pl.Int64,
+    "seed": pl.Int64,
+    "subject": pl.String,
+    "index": pl.Int64,
     "cc": pl.String,
     "background": pl.Boolean,
     "metric": pl.String,
-    "value": pl.Float64,
+    "unit": pl.String,
 }
+
+RESULTS: Schema = {**_KEYS, "value": pl.Float64}
 """results.parquet: one row per point, seed, subject, index and metric."""
 
-SERIES: Schema = {
-    **_KEYS,
-    "metric": pl.String,
-    "time_s": pl.Float64,
-    "value": pl.Float64,
-}
+SERIES: Schema = {**_KEYS, "time_s": pl.Float64, "value": pl.Float64}
 """series.parquet: the same over time."""
 
-QUEUE: Schema = {
-    "time_s": pl.Float64,
-    "packets": pl.Float64,
-    "bytes": pl.Float64,
-    "drops": pl.Float64,
-}
-"""queue.csv: the bottleneck's queue over time."""
+QUEUE: Schema = {"time_s": pl.Float64, "packets": pl.Float64}
+"""A CSV with a router's queue over time, which `plot --queue` takes."""

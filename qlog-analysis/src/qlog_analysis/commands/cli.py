@@ -1,7 +1,9 @@
 """The command line."""
 
 import argparse
-import math
+import io
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -9,55 +11,71 @@ from pathlib import Path
 
 from qlog_analysis.commands import traces as trace_commands
 from qlog_analysis.commands.progress import bar
-from qlog_analysis.commands.terminal import table
 from qlog_analysis.errors import AnalysisError, SeveralTracesError, UsageError
-from qlog_analysis.experiments.results import analyse, summary, summary_csv, summary_json
 from qlog_analysis.reading.reader import read_trace
 
 _REPORT = """\
-Reads the directory of a comparison (comparison.json and, under runs/, for each run its run.json,
-traces and queue.csv) and writes into it:
+Reads the directory of a comparison (comparison.json, and what gallop-sim compare wrote beside it)
+and writes into it:
 
   report.html    tables, plots and definitions in one file that needs no network
   plots/*.svg    the same plots
-  summary.json   all numbers; null where a thing did not happen
-  summary.csv    one line per run
+  summary.csv    the numbers of the tables
+  claims.json    the papers' claims with their verdicts, if there are any
 
-The table of the first group is printed.
+A claim that is not reproduced is not an error.
 """
 
 _PLOT = """\
 Draws the qlog of a sender.
 
   trace-graph    the graphs of Brakmo et al. 1994: packets sent, acknowledged and lost, timeouts,
-                 windows, sending rate, Vegas' congestion avoidance, and the router's queue if it
-                 is given
+                 windows, sending rate, Vegas' congestion avoidance, and with --queue the router's
+                 queue
   overview       window, RTT, backlog, rates and losses
 """
 
 _PAPERS = """\
-Reads the results of experiments (DIR/*/experiment.json and what gallop-sim sweep wrote beside it)
-and writes into DIR:
+Reads the results of experiments (experiment.json in each directory below DIR, and what
+gallop-sim sweep wrote beside it) and writes into DIR:
 
-  report.html    tables, plots, and every claim of the papers beside what was measured
+  report.html    tables, plots, and every claim of the papers with its measurement
   papers.json    the claims with their verdicts, and what was run
   papers.md      the claims as a table for each paper
 
-A claim that is not reproduced is no error. Exit code 1: a file is missing or senseless.
+A claim that is not reproduced is not an error. The exit code is 1 if a file is missing or
+senseless.
 """
+
+
+_INTERRUPTED = 130
+"""The exit code that shells give for SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code: 0, 1 on an error, 2 on wrong usage."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The name of a file may have bytes that are not text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        code = int(options.run(options) or 0)
+        sys.stdout.flush()
     except AnalysisError as error:
         print(f"qlog-analysis: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has all that it wants. Python would report the
+        # same again when it flushes stdout at the end.
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return 0
     except OSError as error:
         print(f"qlog-analysis: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,33 +89,31 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "report",
-        help="report on a directory of runs",
+        help="write the report on a comparison of the simulator",
         description=_REPORT,
-        epilog="example: qlog-analysis report compare-2026-01-31 --json summary.json",
+        epilog="example: qlog-analysis report target/compare/default",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("directory", type=Path, metavar="DIR", help="the comparison's directory")
-    command.add_argument(
-        "--json", type=Path, metavar="FILE", help="write what is in summary.json to FILE too"
-    )
-    command.set_defaults(run=lambda options: _report(options.directory, options.json))
+    command.set_defaults(run=lambda options: _report(options.directory))
 
     command = commands.add_parser(
         "papers",
-        help="hold the papers' claims against what experiments measured",
+        help="hold the papers' claims against the results of experiments",
         description=_PAPERS,
         epilog="example: qlog-analysis papers target/papers --json papers.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument(
-        "directory", type=Path, metavar="DIR", help="the directory with those of the experiments"
+        "directory",
+        type=Path,
+        metavar="DIR",
+        help="the parent of the experiments' directories",
     )
     command.add_argument(
         "names", nargs="*", metavar="NAME", help="only these experiments [default: all in DIR]"
     )
-    command.add_argument(
-        "--json", type=Path, metavar="FILE", help="write what is in papers.json to FILE too"
-    )
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write papers.json to FILE")
     command.set_defaults(
         run=lambda options: _papers(options.directory, options.names, options.json)
     )
@@ -106,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         "plot",
         help="draw a trace",
         description=_PLOT,
-        epilog="example: qlog-analysis plot flow-0.server.sqlog --from 2 --to 5 --out start.svg",
+        epilog="example: qlog-analysis plot flow-0.server.sqlog --from 2s --to 5s --out start.svg",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_plot_arguments(command)
@@ -117,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("trace", type=Path, metavar="TRACE", help="a qlog of any program")
+    add("trace", type=Path, metavar="TRACE", help="a qlog trace of any program")
     add(
         "--out",
         type=Path,
@@ -125,9 +141,20 @@ def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
         help="FILE.svg or FILE.png [default: TRACE with .KIND.svg added]",
     )
     add("--kind", choices=("trace-graph", "overview"), default="trace-graph")
-    add("--connection", metavar="NAME", help='which one of a file with several: "trace 2"')
-    add("--from", dest="start", type=_seconds, default=0.0, metavar="S", help="from this time on")
-    add("--to", dest="end", type=_seconds, metavar="S", help="up to this time")
+    add(
+        "--connection",
+        metavar="NAME",
+        help='one of several connections, such as "trace 2"',
+    )
+    add(
+        "--from",
+        dest="start",
+        type=_seconds,
+        default=0.0,
+        metavar="TIME",
+        help="such as 2s",
+    )
+    add("--to", dest="end", type=_seconds, metavar="TIME", help="end at this time")
     add(
         "--queue",
         type=Path,
@@ -138,41 +165,48 @@ def _add_plot_arguments(command: argparse.ArgumentParser) -> None:
         "--alpha",
         type=float,
         metavar="N",
-        help="Vegas' lower threshold in packets [default: as the trace's title has it]",
+        help="Vegas' lower threshold in packets [default: the trace's own]",
     )
-    add("--beta", type=float, metavar="N", help="its upper threshold")
+    add(
+        "--beta",
+        type=float,
+        metavar="N",
+        help="Vegas' upper threshold",
+    )
+
+
+_TIME = re.compile(r"([0-9]*\.?[0-9]+)(s|ms|)")
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise ValueError(text)
-    return value
+    """A time such as 2s, 500ms or, in seconds, 2."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected a time such as 2s or 500ms, not {text!r}")
+    return float(match[1]) / (1000 if match[2] == "ms" else 1)
 
 
-def _report(directory: Path, json_file: Path | None) -> None:
+def _report(directory: Path) -> None:
     # The processes that read traces import this module too, and have no use for matplotlib.
-    from qlog_analysis.drawing import runs
+    from qlog_analysis.experiments.comparison import read_comparison
+    from qlog_analysis.experiments.verdicts import claims_json
     from qlog_analysis.reports import comparison as report
+    from qlog_analysis.reports import courses
 
+    comparison = read_comparison(directory)
     with bar("reading traces", "B") as start:
-        results = analyse(directory, start)
+        traces = courses.read_traces(comparison, start)
     with bar("drawing", " plots") as start:
-        on_plot = _one_by_one(start(sum(map(runs.count, report.courses(results)))))
-        html = report.write(results, directory, on_plot)
-    content = summary(results, html)
-    text = summary_json(content)
-    for path in filter(None, (directory / "summary.json", json_file)):
-        path.write_text(text, encoding="utf-8")
-    (directory / "summary.csv").write_text(summary_csv(content), encoding="utf-8")
-    for warning in results.warnings():
+        page = report.write(comparison, traces, directory, start)
+    for warning in courses.warnings(comparison, traces):
         print(f"qlog-analysis: {warning}", file=sys.stderr)
-    first = results.groups[0]
-    print(f"{first.group.title}\n\n{table(first)}\n")
-    if results.verdicts:
-        good = sum(verdict.reproduced for verdict in results.verdicts)
-        print(f"Of the papers' {len(results.verdicts)} claims {good} are reproduced.")
-    print(f"Report: {html}")
+    claims = report.judged(comparison)
+    if claims:
+        text = claims_json(list(comparison.outcomes.values()))
+        (directory / "claims.json").write_text(text, encoding="utf-8")
+        good = sum(verdict.reproduced for verdict in claims)
+        print(f"Of the papers' {len(claims)} claims {good} are reproduced.")
+    print(f"Report: {page}")
 
 
 def _papers(directory: Path, names: Sequence[str], json_file: Path | None) -> None:
@@ -181,7 +215,7 @@ def _papers(directory: Path, names: Sequence[str], json_file: Path | None) -> No
 
     with bar("reading results", " experiments") as start:
         outcomes = verdicts.read_outcomes(directory, names, lambda total: _one_by_one(start(total)))
-    text = verdicts.papers_json(outcomes)
+    text = verdicts.claims_json(outcomes)
     for path in filter(None, (directory / "papers.json", json_file)):
         path.write_text(text, encoding="utf-8")
     with bar("drawing", " experiments") as start:

@@ -9,7 +9,10 @@ from tqdm import tqdm
 
 @contextmanager
 def bar(title: str, unit: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """A progress bar on stderr if that is a terminal; takes the total, gives what counts up."""
+    """Shows a progress bar on stderr if that is a terminal.
+
+    Yields a function that is given the total and returns one that is told of each step.
+    """
     with tqdm(
         desc=title,
         unit=unit,

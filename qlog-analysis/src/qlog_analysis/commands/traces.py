@@ -15,22 +15,22 @@ from qlog_analysis.library import Log, load_all
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_TRACES = "a qlog of any program: JSON-SEQ, JSON lines or contained JSON, also .gz and .zst"
+_TRACES = "a qlog trace of any program: JSON-SEQ, JSON lines or contained JSON, also .gz and .zst"
 
 _CONVERT = """\
-Writes traces so that qvis and qlog-dancer open them: with names, units, losses and lengths as
-they look for them. TRACE.sqlog becomes TRACE.converted.sqlog beside it.
+Writes traces in a form that qvis and qlog-dancer open: with the names, units, losses and lengths
+that they look for. TRACE.sqlog becomes TRACE.converted.sqlog beside it.
 """
 
 _PARQUET = """\
 Writes the tables of all traces into DIR, one file per kind: traces, metrics, packets, acks, losses
-and states (.parquet). Each row says of which trace, connection, vantage point and program it is.
-A file that is no qlog is left out and told; the exit code is 1 then.
+and states (.parquet). Each row names its trace, connection, vantage point and program. A file
+that is not a qlog trace is left out with a warning, and the exit code is 1.
 """
 
 _COMPARE = """\
-Puts traces beside one another. The table is printed; with --out DIR, report.html with plots,
-summary.json, summary.csv and plots/*.svg are written.
+Compares traces of any programs in a table, which is printed. With --out DIR it also writes
+report.html with plots, summary.json, summary.csv and plots/*.svg.
 """
 
 
@@ -40,33 +40,33 @@ def add(commands: "Commands") -> None:
 
     command = commands.add_parser(
         "convert",
-        help="make traces open in qvis and qlog-dancer",
+        help="write traces in a form that qvis and qlog-dancer open",
         description=_CONVERT,
         epilog="example: qlog-analysis convert flow-0.server.sqlog --for qvis --out flow-0.sqlog",
         formatter_class=raw,
     )
     _traces_argument(command)
-    command.add_argument("--out", type=Path, metavar="FILE", help="where one trace goes")
+    command.add_argument("--out", type=Path, metavar="FILE", help="the file to write, of one trace")
     command.add_argument(
         "--for",
         dest="target",
         choices=("qvis", "dancer", "both"),
         default="both",
-        help="what is to open it [default: both]",
+        help="the program that is to open it [default: both]",
     )
     command.add_argument(
         "--trace",
         dest="number",
         type=int,
         metavar="N",
-        help="which trace of a file that holds several, from 1",
+        help="one of a file with several traces, from 1",
     )
     command.set_defaults(run=_convert)
 
     command = commands.add_parser(
         "summary",
-        help="throughput, round-trip times and losses of traces",
-        description="Tells what traces come to, whoever wrote them.",
+        help="print throughput, round-trip times and losses of traces",
+        description="Prints the numbers of traces, whichever program wrote them.",
         epilog="example: qlog-analysis summary *.sqlog --json",
     )
     _traces_argument(command)
@@ -86,7 +86,7 @@ def add(commands: "Commands") -> None:
 
     command = commands.add_parser(
         "compare",
-        help="put traces beside one another",
+        help="compare traces of any programs",
         description=_COMPARE,
         epilog="example: qlog-analysis compare vegas.sqlog cubic.sqlog --out vegas-cubic",
         formatter_class=raw,
@@ -123,7 +123,7 @@ def _convert(options: argparse.Namespace) -> int:
     from qlog_analysis.export.convert import convert, out_path
 
     if options.out is not None and len(options.traces) > 1:
-        raise UsageError(f"--out {options.out}: {len(options.traces)} traces need as many files")
+        raise UsageError(f"--out {options.out}: expected one trace, not {len(options.traces)}")
     with bar("converting", "B") as start:
         on_bytes = start(2 * _size(options.traces))
         for path in options.traces:

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from qlog_analysis.drawing.style import look, style
 from qlog_analysis.drawing.svg import picture
-from qlog_analysis.metrics.quantities import half_width, show, show_half
+from qlog_analysis.metrics.numbers import half_width, show, show_half
 from qlog_analysis.metrics.statistics import Interval
 
 # In points, which are the units of the SVG.
@@ -57,7 +57,7 @@ def draw(chart: Chart, title: str, key: str) -> Markup:
 
     Args:
         chart: the chart.
-        title: its title, for those who do not see it.
+        title: its title, for people who do not see it.
         key: tells it from others on the same page.
     """
     # On a phone a chart is half as wide as it is drawn.

@@ -6,19 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from qlog_analysis.metrics.delivery import binned
+from qlog_analysis.metrics.losses import losses
 from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.reading.reader import Trace, read_trace
 
+Floats = NDArray[np.float64]
+
 COLUMNS = 500
-"""Columns of a plot whose extremes are kept: a page holds many plots."""
+"""The columns of a plot whose extremes are kept; few, because a page holds many plots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The series that are drawn of a flow, over the time of its run; empty if there is none."""
+    """The series of a flow that are drawn, over the time of its run; empty if there is none."""
 
     window_packets: Series
     ssthresh_packets: Series
@@ -31,10 +35,18 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class FlowCourse:
-    """A flow over time: all of it and its start. `warnings` says what could not be read."""
+    """A flow over time.
+
+    Attributes:
+        whole: all of it.
+        beginning: its start, in finer steps.
+        lost_s: the times at which packets were declared lost.
+        warnings: the problems that were met in its trace.
+    """
 
     whole: Course
     beginning: Course
+    lost_s: Floats
     warnings: tuple[str, ...]
 
 
@@ -44,14 +56,12 @@ class FlowTask:
 
     Attributes:
         trace: the file.
-        start_s: the flow's start after that of its run.
         duration_s: the run's duration.
-        datagram_bytes: a full datagram's payload of UDP.
-        bin_s: the time over which the sending rate is a mean.
+        datagram_bytes: the UDP payload of a full datagram.
+        bin_s: the time over which the sending rate is averaged.
     """
 
     trace: Path
-    start_s: float
     duration_s: float
     datagram_bytes: int
     bin_s: float
@@ -60,18 +70,18 @@ class FlowTask:
         """Reads the trace and reduces it.
 
         Raises:
-            NotQlogError: the file cannot be opened, or is no qlog.
+            NotQlogError: the file cannot be opened or is not a qlog trace.
         """
         return reduce(read_trace(self.trace, on_bytes), self)
 
 
 def beginning_s(duration_s: float) -> float:
-    """The part of a run that is its start: 15 s, or a fifth if that is more, at most half."""
+    """The length of a run's start: 15 s, or a fifth of the run if that is more, at most half."""
     return max(duration_s / 5, min(15.0, duration_s / 2))
 
 
 def rate_bin_s(rtt_s: float) -> float:
-    """The time over which a sending rate is a mean: ten RTTs, at most a second."""
+    """The time over which a sending rate is averaged: ten RTTs, at most a second."""
     return min(1.0, max(0.01, 10 * rtt_s))
 
 
@@ -82,6 +92,7 @@ def reduce(trace: Trace, flow: FlowTask) -> FlowCourse:
     return FlowCourse(
         whole=_course(trace, flow, flow.duration_s, flow.bin_s),
         beginning=_course(trace, flow, beginning_s(flow.duration_s), flow.bin_s / 2),
+        lost_s=losses(trace)["lost_ms"].to_numpy() / 1000,
         warnings=(f"{skipped} of {trace.records} records could not be read and were skipped{tail}",)
         if skipped
         else (),
@@ -90,7 +101,7 @@ def reduce(trace: Trace, flow: FlowTask) -> FlowCourse:
 
 def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
     metrics = trace.metrics
-    seconds = flow.start_s + metrics["time_ms"].to_numpy() / 1000
+    seconds = metrics["time_ms"].to_numpy() / 1000
 
     def drawn(column: pl.Series, scale: float = 1.0) -> Series:
         values = column.cast(pl.Float64).fill_null(np.nan).to_numpy() * scale
@@ -99,7 +110,7 @@ def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
     packet = 1 / flow.datagram_bytes
     own = metrics["vegas_base_rtt_ms"]
     rtt_times, rtts = rtt_samples_ms(trace)
-    rtt_ms = Series(flow.start_s + rtt_times / 1000, rtts)
+    rtt_ms = Series(rtt_times / 1000, rtts)
     return Course(
         window_packets=drawn(metrics["window_bytes"], packet),
         ssthresh_packets=drawn(metrics["ssthresh_bytes"], packet),
@@ -107,13 +118,13 @@ def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
         rtt_ms=thinned(rtt_ms.between(0.0, end_s), COLUMNS),
         base_rtt_ms=drawn(metrics["min_rtt_ms"] if own.is_null().all() else own),
         backlog_packets=drawn(metrics["vegas_backlog_packets"]),
-        sent_bps=_rate(trace, flow, end_s, bin_s),
+        sent_bps=_rate(trace, end_s, bin_s),
     )
 
 
-def _rate(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Series:
-    """The sending rate in bins over the time of the run; the last bin only if it is whole."""
-    times = flow.start_s + trace.sent["time_ms"].to_numpy() / 1000
+def _rate(trace: Trace, end_s: float, bin_s: float) -> Series:
+    """The sending rate in bins over the time of the run, without a last bin that is not whole."""
+    times = trace.sent["time_ms"].to_numpy() / 1000
     sizes = trace.sent["length_bytes"].to_numpy().astype(np.float64)
     sums = binned(times, sizes, bin_s, end_s)[: max(1, int(end_s / bin_s + 1e-9))]
     rate = Series(np.arange(len(sums), dtype=np.float64) * bin_s, sums * 8 / bin_s)

@@ -1,4 +1,4 @@
-"""Runs over one path drawn over time: several on shared axes, and each by itself."""
+"""Draws runs over one path over time: all on shared axes, and each by itself."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from qlog_analysis.drawing.reduction import COLUMNS, Course, FlowCourse, beginning_s
-from qlog_analysis.drawing.style import BAND, FAINT, INK, SOFT, Look, step, style
+from qlog_analysis.drawing.style import BAND, FAINT, INK, SOFT, Look, legend, step, style
 from qlog_analysis.drawing.svg import Picture, picture
 from qlog_analysis.metrics.series import Series, thinned
 
 MOST_FLOWS = 10
-"""Flows drawn of a run: more would hide each other."""
+"""The number of flows of a run that are drawn; more would hide each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,17 @@ class RunCourse:
     """One run over time.
 
     Attributes:
+        key: its name in the names of files.
         name: its name.
         look: its look in all plots.
         flows: its flows.
         queue: packets at the bottleneck; empty if it was not recorded.
         alpha: the lower threshold of the backlog in packets, if the controller has one.
         beta: the upper threshold.
-        available_window: between which windows it would keep its thresholds, in packets.
+        available_window: the windows, in packets, between which it keeps its thresholds.
     """
 
+    key: str
     name: str
     look: Look
     flows: tuple[FlowCourse, ...]
@@ -45,11 +47,11 @@ class PathCourses:
     """Runs over one path.
 
     Attributes:
-        name: tells the path from others of a page and names its files.
+        name: tells the path from others of a page, and begins the names of its files.
         runs: the runs.
         duration_s: their duration.
         payload_bps: the bottleneck's rate less IP and UDP headers.
-        rate_bin_s: the time over which sending rates are means.
+        rate_bin_s: the time over which sending rates are averaged.
         buffer_packets: the bottleneck's buffer, if it is counted in packets.
     """
 
@@ -63,7 +65,7 @@ class PathCourses:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot, with the name of its file; `run` is empty where it shows all runs."""
+    """A plot, with the name of its file; `run` is a run's key, or empty if it shows all runs."""
 
     name: str
     title: str
@@ -82,7 +84,7 @@ def draw(path: PathCourses) -> Iterator[Plot]:
         yield _plot(path, key, overlay.title, None, overlay)
     yield _plot(path, "start", "The start", None, None)
     for run in path.runs:
-        yield _plot(path, f"run-{run.name}", run.name, run, None)
+        yield _plot(path, f"run-{run.key}", f"{run.name} over time", run, None)
 
 
 def _plot(
@@ -94,18 +96,18 @@ def _plot(
             figure = _run(path, run)
         else:
             figure = _start(path) if overlay is None else _overlay(path, overlay)
-        return Plot(name, title, "" if run is None else run.name, picture(figure, name))
-
-
-def _finish(axes: Sequence[Axes], end_s: float) -> None:
-    for ax in axes:
-        ax.set_xlim(0, end_s)
-        ax.set_ylim(bottom=0)
-    axes[-1].set_xlabel("time (s)")
+        return Plot(name, title, "" if run is None else run.key, picture(figure, name))
 
 
 def _queue(run: RunCourse, end_s: float) -> Series:
     return thinned(run.queue.between(0, end_s), COLUMNS)
+
+
+def _losses(run: RunCourse, end_s: float) -> Series:
+    """The number of packets of all flows that were declared lost up to each time."""
+    times = np.sort(np.concatenate([[0.0], *(flow.lost_s for flow in run.flows)]))
+    count = Series(times, np.arange(len(times), dtype=np.float64))
+    return thinned(count.between(0, end_s), COLUMNS).until(end_s)
 
 
 def _total(series: Sequence[Series]) -> Series:
@@ -115,29 +117,59 @@ def _total(series: Sequence[Series]) -> Series:
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a run that is drawn, up to a time: its beginning or all of it."""
+
+    run: RunCourse
+    end_s: float
+    beginning: bool
+
+    def flows(self) -> list[Course]:
+        return [flow.beginning if self.beginning else flow.whole for flow in self.run.flows]
+
+
+@dataclass(frozen=True, slots=True)
 class _Overlay:
     """A quantity of all runs on shared axes.
 
     Attributes:
         title: its name.
         unit: its unit.
-        take: its series of a flow; None for the bottleneck's queue.
-        total: true if the flows of a run are added.
+        lines: the series that are drawn of a run.
+        each_flow: true if there is a line for each flow.
         from_zero: true if the axis starts at zero.
     """
 
     title: str
     unit: str
-    take: Callable[[Course], Series] | None
-    total: bool = False
+    lines: Callable[[_Part], list[Series]]
+    each_flow: bool = False
     from_zero: bool = True
 
 
 _OVERLAYS = {
-    "window": _Overlay("Congestion window", "packets", lambda flow: flow.window_packets),
-    "rate": _Overlay("Sending rate", "Mbit/s", lambda flow: flow.sent_bps, total=True),
-    "rtt": _Overlay("Round-trip time", "ms", lambda flow: flow.rtt_ms, from_zero=False),
-    "queue": _Overlay("Queue at the bottleneck", "packets", None),
+    "window": _Overlay(
+        "Congestion window",
+        "packets",
+        lambda part: [flow.window_packets for flow in part.flows()],
+        each_flow=True,
+    ),
+    "rate": _Overlay(
+        "Sending rate", "Mbit/s", lambda part: [_total([flow.sent_bps for flow in part.flows()])]
+    ),
+    "rtt": _Overlay(
+        "Round-trip time",
+        "ms",
+        lambda part: [flow.rtt_ms for flow in part.flows()],
+        each_flow=True,
+        from_zero=False,
+    ),
+    "queue": _Overlay(
+        "Queue at the bottleneck", "packets", lambda part: [_queue(part.run, part.end_s)]
+    ),
+    "losses": _Overlay(
+        "Packets declared lost, in all", "packets", lambda part: [_losses(part.run, part.end_s)]
+    ),
 }
 
 
@@ -145,30 +177,24 @@ def _overlay(path: PathCourses, overlay: _Overlay) -> Figure:
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     axes = figure.subplots()
     _draw_overlay(axes, path, overlay, path.duration_s, beginning=False)
-    _finish([axes], path.duration_s)
-    if not overlay.from_zero:
-        axes.set_ylim(*_rtt_limits(path.runs))
+    axes.set_xlabel("time (s)")
     _legend_of_runs(figure, path)
     return figure
 
 
 def _start(path: PathCourses) -> Figure:
-    figure = Figure(figsize=(10, 10.5), layout="constrained")
-    axes = figure.subplots(len(_OVERLAYS), sharex=True)
-    end_s = beginning_s(path.duration_s)
-    for ax, overlay in zip(axes, _OVERLAYS.values(), strict=True):
-        _draw_overlay(ax, path, overlay, end_s, beginning=True)
-    _finish(axes, end_s)
-    for ax, overlay in zip(axes, _OVERLAYS.values(), strict=True):
-        if not overlay.from_zero:
-            ax.set_ylim(*_rtt_limits(path.runs))
+    figure = Figure(figsize=(10, 2.6 * len(_OVERLAYS)), layout="constrained")
+    all_axes = figure.subplots(len(_OVERLAYS), sharex=True)
+    for axes, overlay in zip(all_axes, _OVERLAYS.values(), strict=True):
+        _draw_overlay(axes, path, overlay, beginning_s(path.duration_s), beginning=True)
+    all_axes[-1].set_xlabel("time (s)")
     _legend_of_runs(figure, path)
     return figure
 
 
-def _rtt_limits(runs: Sequence[RunCourse]) -> tuple[float, float]:
-    """From a little below the least RTT: what matters is the queue's part of it."""
-    rtts = [flow.whole.rtt_ms.value for run in runs for flow in run.flows]
+def _rtt_limits(runs: Sequence[RunCourse], end_s: float) -> tuple[float, float]:
+    """From a little below the least RTT, since the queue's part of it is what matters."""
+    rtts = [flow.whole.rtt_ms.between(0, end_s).value for run in runs for flow in run.flows]
     rtts = [values for values in rtts if len(values)]
     if not rtts:
         return 0.0, 1.0
@@ -180,18 +206,11 @@ def _rtt_limits(runs: Sequence[RunCourse]) -> tuple[float, float]:
 def _draw_overlay(
     axes: Axes, path: PathCourses, overlay: _Overlay, end_s: float, beginning: bool
 ) -> None:
-    each_flow = overlay.take is not None and not overlay.total
     most = max(path.runs, key=lambda run: len(run.flows))
-    axes.set_title(overlay.title + (_which(most) if each_flow else ""))
+    axes.set_title(overlay.title + (_which(most) if overlay.each_flow else ""))
     axes.set_ylabel(overlay.unit)
     for order, run in enumerate(path.runs):
-        lines: list[Series]
-        if overlay.take is None:
-            lines = [_queue(run, end_s)]
-        else:
-            lines = [overlay.take(f.beginning if beginning else f.whole) for f in run.flows]
-        if overlay.total and lines:
-            lines = [_total(lines)]
+        lines = overlay.lines(_Part(run, end_s, beginning))
         for line in lines[:MOST_FLOWS]:
             # The first run lies on top: it is the one that is compared with the others.
             step(
@@ -202,6 +221,11 @@ def _draw_overlay(
                 alpha=0.9 if len(lines) == 1 else 0.5,
                 zorder=2 + (len(path.runs) - order) / 100,
             )
+    axes.set_xlim(0, end_s)
+    if overlay.from_zero:
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_ylim(*_rtt_limits(path.runs, end_s))
 
 
 def _legend_of_runs(figure: Figure, path: PathCourses) -> None:
@@ -209,15 +233,14 @@ def _legend_of_runs(figure: Figure, path: PathCourses) -> None:
         Line2D([], [], color=run.look.colour, linestyle=run.look.dash, linewidth=3)
         for run in path.runs
     ]
-    names = [run.name for run in path.runs]
-    figure.legend(handles, names, loc="outside upper left", ncols=6)
+    legend(figure, handles, [run.name for run in path.runs])
 
 
 _Panel = Callable[[Axes, PathCourses, RunCourse], None]
 
 
 def _run(path: PathCourses, run: RunCourse) -> Figure:
-    panels: list[_Panel] = [_window_panel, _rtt_panel, _rate_panel, _queue_panel]
+    panels: list[_Panel] = [_window_panel, _rtt_panel, _rate_panel, _queue_panel, _losses_panel]
     if any(len(flow.backlog_packets.value) for flow in _drawn(run)):
         panels.insert(2, _backlog_panel)
     figure = Figure(figsize=(10, 2.7 * len(panels)), layout="constrained")
@@ -239,7 +262,7 @@ def _drawn(run: RunCourse) -> list[Course]:
 
 
 def _which(run: RunCourse) -> str:
-    """An addition to a title when not all flows of a run are drawn."""
+    """An addition to a title if not all flows of a run are drawn."""
     return f" (first {MOST_FLOWS} of {len(run.flows)} flows)" if len(run.flows) > MOST_FLOWS else ""
 
 
@@ -278,13 +301,13 @@ def _window_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
         axes.set_ylim(0, 1.08 * max(*tops, min(top_of_band, 1.5 * max(tops))))
 
 
-def _rtt_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
+def _rtt_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     _title(axes, f"Round-trip time{_which(run)}", "ms")
     names = zip(_once("RTT"), _once("BaseRTT"), strict=False)
     for flow, (rtt, base) in zip(_drawn(run), names, strict=False):
         step(axes, flow.rtt_ms, rtt, color=run.look.colour, linewidth=1.0)
         step(axes, flow.base_rtt_ms, base, color=INK, linestyle="--", linewidth=1.1)
-    axes.set_ylim(*_rtt_limits([run]))
+    axes.set_ylim(*_rtt_limits([run], path.duration_s))
 
 
 def _backlog_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
@@ -310,6 +333,13 @@ def _rate_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
         linewidth=1.1,
         label="the bottleneck's rate, less IP and UDP headers",
     )
+
+
+def _losses_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
+    _title(axes, "Packets declared lost, in all", "packets")
+    lost = _losses(run, path.duration_s)
+    step(axes, lost, color=run.look.colour)
+    axes.set_ylim(0, max(1.0, 1.05 * float(lost.value[-1])))
 
 
 def _queue_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:

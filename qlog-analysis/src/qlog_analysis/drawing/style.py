@@ -1,11 +1,14 @@
 """The look of all figures and pages."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from qlog_analysis.metrics.series import Series
 
@@ -21,8 +24,8 @@ PALETTE = {
     "good-shade": ("#d9f2e4", "#14382a"),
     "bad": ("#a8281e", "#ff9a8f"),
     "bad-shade": ("#fbe3e0", "#45201c"),
-    # Those of Okabe and Ito, which people with any colour vision can tell apart, made dark enough
-    # for white paper; their yellow is left out.
+    # The colours of Okabe and Ito, which people with any colour vision can tell apart, dark enough
+    # for white paper and without their yellow.
     "c0": ("#0072b2", "#5ab4ec"),
     "c1": ("#d55e00", "#ff8f45"),
     "c2": ("#008060", "#3fd0a0"),
@@ -32,7 +35,7 @@ PALETTE = {
     "c6": ("#444b53", "#c5ccd3"),
 }
 """The colours of pages and figures. Figures are drawn with the light ones; within a page each
-becomes the CSS variable of its name, so that a figure follows the page into the dark."""
+becomes the CSS variable of its name, so that a figure follows the page's colour scheme."""
 
 INK, SOFT, FAINT, BAND = (PALETTE[name][0] for name in ("ink", "soft", "faint", "good-shade"))
 
@@ -87,9 +90,9 @@ _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "qlog-analysis",
     "text.color": INK,
-    # Names of files and controllers are no formulas.
+    # A name of a file or a controller is not a formula.
     "text.parse_math": False,
-    # The grid shows where the numbers are.
+    # The grid shows the places of the numbers.
     "xtick.bottom": False,
     "xtick.color": PALETTE["faint"][0],
     "xtick.labelcolor": SOFT,
@@ -100,11 +103,25 @@ _STYLE: Any = {
 
 
 def style() -> AbstractContextManager[None]:
-    """The look of figures that are made and saved in its scope."""
+    """The look of figures that are made and saved within it."""
     return mpl.rc_context(_STYLE)
 
 
+_LEGEND_CHARACTERS = 110
+"""The characters of a legend's row that a figure has room for, with about six for each line."""
+
+
+def legend(figure: Figure, handles: Sequence[Line2D], names: Sequence[str]) -> None:
+    """Adds a legend above a figure, with as many columns as it has room for."""
+    widest = max(map(len, names), default=0) + 6
+    columns = max(1, min(len(names), _LEGEND_CHARACTERS // widest))
+    # matplotlib leaves out names that begin with "_", so that they are set afterwards.
+    added = figure.legend(handles, ["-"] * len(names), loc="outside upper left", ncols=columns)
+    for text, name in zip(added.get_texts(), names, strict=True):
+        text.set_text(name)
+
+
 def step(axes: Axes, series: Series, label: str | None = None, **kwargs: Any) -> None:
-    """Draws values that hold until the next one; nothing if there is none."""
+    """Draws values that hold until the next one, or nothing if there is none."""
     if len(series.time_s):
         axes.step(series.time_s, series.value, where="post", label=label, **kwargs)

@@ -1,4 +1,4 @@
-"""Figures as SVG: small, free of names that could occur twice in a page, following its colours."""
+"""Writes figures as SVG that is small, follows a page's colours and has no ids that could clash."""
 
 import io
 import re
@@ -11,6 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from qlog_analysis.drawing.style import PALETTE, style
+from qlog_analysis.names import showable
 
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -39,7 +40,7 @@ class Picture:
         """An element for a page, with its colours as the page's variables.
 
         Args:
-            label: what the picture shows, for those who do not see it.
+            label: a description of the picture for people who do not see it.
             attributes: more attributes of the element.
         """
         more = Markup("").join(
@@ -59,7 +60,7 @@ def _variable(match: re.Match[str]) -> str:
 def picture(figure: Figure, key: str) -> Picture:
     """Saves a figure.
 
-    Groups whose artists have a gid have it as their title, which browsers show under the pointer.
+    Groups whose artists have a gid get it as their title, which browsers show under the pointer.
 
     Args:
         figure: the figure.
@@ -67,7 +68,7 @@ def picture(figure: Figure, key: str) -> Picture:
     """
     out = io.BytesIO()
     gids = {gid for artist in figure.findobj() if (gid := artist.get_gid())}
-    with style(), mpl.rc_context({"svg.hashsalt": f"qlog-analysis {key}"}):
+    with style(), mpl.rc_context({"svg.hashsalt": f"qlog-analysis {showable(key)}"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     root = ET.fromstring(out.getvalue())
     _, _, width, height = map(float, root.attrib["viewBox"].split())
@@ -84,7 +85,7 @@ def picture(figure: Figure, key: str) -> Picture:
 def _slimmed(
     element: ET.Element, gids: set[str], definitions: Mapping[str, str], inside: bool
 ) -> list[ET.Element]:
-    """The same element without what no one sees; groups that mean nothing become their content.
+    """The element without invisible parts; groups without meaning become their content.
 
     Args:
         element: the element.
@@ -122,10 +123,10 @@ def _attributes(
         if key == _HREF:
             out["href"] = value
         elif key == "d":
-            # Markers are small: of them a hundredth of a point is seen.
+            # Markers are small, so that a hundredth of a point is visible in them.
             out[key] = _path(value, 100 if inside else 10)
         elif key == "style":
-            # What uses a named path has its style, but for what differs.
+            # A use of a named path inherits its style.
             known = definitions.get(element.get(_HREF, "").removeprefix("#"))
             if value != known:
                 out[key] = _style(value)
@@ -145,7 +146,7 @@ def _style(text: str) -> str:
 
 
 def _short(value: float, scale: int = 10) -> str:
-    """A number to a tenth, or to another part, without zeros that say nothing."""
+    """A number rounded to a tenth, or another part, without superfluous zeros."""
     text = f"{round(value * scale) / scale:g}" if abs(value) < 1e5 else f"{value:.0f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 

@@ -1,8 +1,8 @@
 """Trace graphs as in Brakmo et al. 1994 (§2.2, Figures 1 to 3 and 7 to 9), from a qlog.
 
-Time runs to the right. Every graph of a figure has the same marks at its edges; below each other
-stand the windows, the sending rate, Vegas' congestion avoidance and the router's queue, as far as
-the trace tells of them.
+Time runs to the right. Every graph of a figure has the same marks at its edges. The graphs show
+the windows, the sending rate, Vegas' congestion avoidance and the router's queue, as far as the
+trace has them.
 """
 
 import math
@@ -22,6 +22,7 @@ from qlog_analysis.drawing.style import FAINT, INK, SOFT, step
 from qlog_analysis.metrics.delivery import delivered
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.timeline import RATE_SEGMENTS, Timeline, timeline
+from qlog_analysis.names import showable
 from qlog_analysis.reading.reader import Trace
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 KILOBYTE = 1000
 """Bytes of a KB in the graphs."""
 
-# Marks that lie closer together than this part of the width are one.
+# Marks that are closer together than this part of the width are drawn once.
 _MARKS = 2000
 
 _THRESHOLDS = re.compile(r"\b(alpha|beta)=([0-9.]+)")
@@ -37,11 +38,11 @@ _THRESHOLDS = re.compile(r"\b(alpha|beta)=([0-9.]+)")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What to draw of a trace.
+    """The part of a trace to draw.
 
     Attributes:
-        start_s: where the graph begins.
-        end_s: where it ends; None for the trace's end.
+        start_s: the time at which the graph begins.
+        end_s: the time at which it ends; None for the trace's end.
         alpha: Vegas' lower threshold in packets; None if unknown.
         beta: its upper threshold.
         queue: packets in the router over time.
@@ -56,7 +57,7 @@ class View:
 
 @dataclass(slots=True)
 class _Canvas:
-    """A trace with what was found in it, the part that is drawn, and the legend so far."""
+    """A trace with its moments, the part that is drawn, and the legend so far."""
 
     trace: Trace
     marks: Timeline
@@ -66,7 +67,7 @@ class _Canvas:
     legend: dict[str, Line2D] = field(default_factory=dict)
 
     def within(self, times: Floats) -> Floats:
-        """The moments that are drawn, those at the same place once."""
+        """The moments that are drawn, once for each place."""
         inside = times[(times >= self.start_s) & (times <= self.end_s)]
         place = np.floor((inside - self.start_s) / (self.end_s - self.start_s) * _MARKS)
         return inside[np.unique(place, return_index=True)[1]]
@@ -82,20 +83,20 @@ class _Canvas:
         return thinned(series.between(self.start_s, self.end_s))
 
     def explain(self, text: str, **kwargs: str | float) -> str:
-        """Adds an entry to the legend; gives its text, which a group of marks is named by."""
+        """Adds an entry to the legend; returns its text, which names a group of marks."""
         look = {"linestyle": "none", "color": INK, "markersize": 7, **kwargs}
         self.legend.setdefault(text, Line2D([], [], **look))  # type: ignore[arg-type]
         return text
 
 
 def thresholds(name: str) -> tuple[float | None, float | None]:
-    """Vegas' α and β, where a controller's or a trace's name gives them as options."""
+    """Vegas' α and β, if a trace's title gives them as options of a controller."""
     found = {key: float(value) for key, value in _THRESHOLDS.findall(name)}
     return found.get("alpha"), found.get("beta")
 
 
 def thresholds_of(trace: Trace) -> tuple[float | None, float | None]:
-    """Vegas' α and β as a trace last logged them, else as its title has them."""
+    """Vegas' α and β as a trace last logged them, else as its title gives them."""
     logged = trace.metrics.select("vegas_alpha_packets", "vegas_beta_packets").drop_nulls()
     if len(logged):
         alpha, beta = logged.row(-1)
@@ -104,10 +105,11 @@ def thresholds_of(trace: Trace) -> tuple[float | None, float | None]:
 
 
 def title_of(trace: Trace) -> str:
-    """What a trace calls itself, else the name of its file."""
+    """The title that a trace has, else the name of its file."""
     inner = trace.header.get("trace")
     titles = (trace.header.get("title"), inner.get("title") if isinstance(inner, dict) else None)
-    return next((title for title in titles if isinstance(title, str) and title), trace.path.name)
+    title = next((title for title in titles if isinstance(title, str) and title), trace.path.name)
+    return showable(title)
 
 
 def trace_graph(trace: Trace, view: View) -> Figure:
@@ -164,7 +166,7 @@ def end_of(trace: Trace) -> float:
 
 
 def _common(axes: Axes, canvas: _Canvas) -> None:
-    """The marks at the edges of all graphs (Brakmo et al. 1994, Figure 2)."""
+    """Draws the marks at the edges of all graphs (Brakmo et al. 1994, Figure 2)."""
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.07 * (high - low), high + 0.11 * (high - low))
     edges = axes.get_xaxis_transform()
@@ -191,7 +193,7 @@ def _ticks(
     linewidth: float = 0.5,
     zorder: float = 2,
 ) -> None:
-    """Vertical strokes as one line with gaps, which takes a fraction of the room in a file."""
+    """Draws vertical strokes as one line with gaps, which takes far less room in a file."""
     gap = np.full(len(times), np.nan)
     heights = [np.broadcast_to(np.asarray(end, dtype=float), times.shape) for end in (low, high)]
     axes.plot(
@@ -207,7 +209,7 @@ def _ticks(
 
 
 def _top(axes: Axes, canvas: _Canvas) -> None:
-    """What stands above the first graph alone: kilobytes, timers, timeouts, packets held back."""
+    """Draws the marks above the first graph: kilobytes, timers, timeouts, packets held back."""
     edges = axes.get_xaxis_transform()
     marks = canvas.marks
 
@@ -245,7 +247,7 @@ def _top(axes: Axes, canvas: _Canvas) -> None:
 
 
 def _kilobytes(canvas: _Canvas) -> list[tuple[float, float]]:
-    """About a dozen times at which round numbers of kilobytes had been sent."""
+    """About a dozen times by which round numbers of kilobytes had been sent."""
     times, total = canvas.marks.sent_s, canvas.marks.sent_bytes / KILOBYTE
     inside = (times >= canvas.start_s) & (times <= canvas.end_s)
     if not inside.any():
@@ -254,10 +256,10 @@ def _kilobytes(canvas: _Canvas) -> list[tuple[float, float]]:
     rough = max(high - low, 1) / 12
     power = 10.0 ** math.floor(math.log10(rough))
     width = next((n * power for n in (1, 2, 5) if n * power >= rough), 10 * power)
-    wanted = np.arange(math.ceil(low / width), math.floor(high / width) + 1) * width
-    wanted = wanted[wanted > 0]
-    index = np.searchsorted(total, wanted, side="left")
-    return list(zip(times[index].tolist(), wanted.tolist(), strict=True))
+    marks = np.arange(math.ceil(low / width), math.floor(high / width) + 1) * width
+    marks = marks[marks > 0]
+    index = np.searchsorted(total, marks, side="left")
+    return list(zip(times[index].tolist(), marks.tolist(), strict=True))
 
 
 def _label(axes: Axes, title: str, unit: str) -> None:
@@ -269,7 +271,7 @@ _WINDOWS = "Windows"
 
 
 def _windows(axes: Axes, canvas: _Canvas) -> None:
-    """Figure 3, without the send window: flow control is not traced."""
+    """Draws Figure 3, without the send window, since flow control is not traced."""
     _label(axes, _WINDOWS, "KB")
     window = canvas.metric("window_bytes", 1 / KILOBYTE)
     in_flight = canvas.metric("in_flight_bytes", 1 / KILOBYTE)
@@ -292,12 +294,12 @@ def _rate(axes: Axes, canvas: _Canvas) -> None:
     rate = canvas.shown(Series(rate.time_s, rate.value / KILOBYTE))
     step(axes, rate, color=INK, linewidth=0.9, gid="sending rate")
     if len(rate.value):
-        # Packets back to back go as fast as the sender's own link: that peak would hide the rest.
+        # Packets back to back go as fast as the sender's own link, a peak that would hide the rest.
         axes.set_ylim(0, min(float(rate.value.max()), 5 * float(np.median(rate.value))) or 1)
 
 
 def _congestion_avoidance(axes: Axes, canvas: _Canvas) -> None:
-    """Figure 8: the expected and the actual rate, and between which thresholds it is kept."""
+    """Draws Figure 8: the expected and the actual rate, and the thresholds for the latter."""
     _label(axes, "Congestion avoidance", "KB/s")
     expected = canvas.metric("vegas_expected_bps", 1 / 8 / KILOBYTE)
     actual = canvas.metric("vegas_actual_bps", 1 / 8 / KILOBYTE)
@@ -322,7 +324,7 @@ def _congestion_avoidance(axes: Axes, canvas: _Canvas) -> None:
 
 
 def _threshold(canvas: _Canvas, expected: Series, packets: float | None) -> Series | None:
-    """The actual rate at which this many packets are queued: packets per BaseRTT below expected."""
+    """The actual rate at which so many packets are queued: packets per BaseRTT below expected."""
     sizes, base = canvas.trace.sent["length_bytes"], canvas.metric("vegas_base_rtt_ms", 1e-3)
     if packets is None or sizes.is_empty() or not len(base.value):
         return None

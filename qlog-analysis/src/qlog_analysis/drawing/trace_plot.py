@@ -7,12 +7,12 @@ from typing import Literal
 import polars as pl
 from matplotlib.figure import Figure
 
+from qlog_analysis import schemas
 from qlog_analysis.drawing.overview import overview
 from qlog_analysis.drawing.style import style
 from qlog_analysis.drawing.svg import picture
 from qlog_analysis.drawing.trace_graph import View, end_of, thresholds_of, title_of, trace_graph
-from qlog_analysis.errors import UsageError
-from qlog_analysis.experiments.comparison import read_queue
+from qlog_analysis.errors import LayoutError, UsageError
 from qlog_analysis.metrics.series import Series
 from qlog_analysis.reading.reader import Trace
 
@@ -23,7 +23,7 @@ _FORMATS = (".svg", ".png")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What to draw of a trace; the thresholds are for a trace that does not give them."""
+    """The part of a trace to draw; the thresholds are for a trace that does not give them."""
 
     kind: Kind
     start_s: float
@@ -34,21 +34,21 @@ class Part:
 
 
 def check(part: Part, out: Path) -> None:
-    """Finds out what is wrong before a long trace is read.
+    """Checks the arguments before a long trace is read.
 
     Raises:
-        UsageError: the file cannot be of this kind, or nothing would be drawn.
+        UsageError: the file cannot be written in this form, or nothing would be drawn.
     """
     if out.suffix not in _FORMATS:
-        raise UsageError(f"--out {out}: the name must end in {' or '.join(_FORMATS)}")
+        raise UsageError(f"--out {out}: expected a name that ends in {' or '.join(_FORMATS)}")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+        raise UsageError(f"--out {out}: there is no folder {out.parent}; expected one that exists")
     if part.end_s is not None and part.end_s <= part.start_s:
-        raise UsageError(f"--to {part.end_s:g}: must be after --from {part.start_s:g}")
+        raise UsageError(f"--to {part.end_s:g}: expected a time after --from {part.start_s:g}")
 
 
 def save(trace: Trace, part: Part, out: Path) -> None:
-    """Draws a trace into an SVG or PNG file, by the name's ending."""
+    """Draws a trace into an SVG or PNG file, by the end of its name."""
     with style():
         drawn = figure(trace, part)
         if out.suffix == ".svg":
@@ -78,5 +78,13 @@ def figure(trace: Trace, part: Part) -> Figure:
 
 
 def _queue(path: Path) -> Series:
-    queue = read_queue(path, {"time_s": pl.Float64, "packets": pl.Float64})
-    return Series(queue["time_s"].to_numpy(), queue["packets"].to_numpy())
+    """A queue over time, from a CSV."""
+    names = list(schemas.QUEUE)
+    try:
+        table = pl.read_csv(path, schema_overrides=schemas.QUEUE).select(names).drop_nulls()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        detail = str(error).splitlines()[0]
+        raise LayoutError(
+            f"{path}: expected a CSV of numbers with the columns {', '.join(names)}: {detail}"
+        ) from error
+    return Series(table["time_s"].to_numpy(), table["packets"].to_numpy())

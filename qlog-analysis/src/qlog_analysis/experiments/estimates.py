@@ -12,13 +12,13 @@ Estimate = Interval | Missing
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Samples of a quantity and, if a ratio is wanted, of what it is divided by."""
+    """Samples of a quantity and, for a ratio, of its denominator."""
 
     samples: Samples
     others: Samples | None
 
     def estimate(self) -> Estimate:
-        # The same seeds make the same traffic and jitter: seed by seed they are paired.
+        # The same seed makes the same traffic and jitter, so that samples are paired by seed.
         seeds = sorted(self.samples)
         own = [self.samples[seed] for seed in seeds]
         if self.others is None:
@@ -33,7 +33,7 @@ def estimate(measured: Measured, quantity: Quantity, ratio_to: Override | None) 
 
 
 def estimate_claim(measured: Measured, claim: Claim) -> Estimate:
-    """What was measured of a claim."""
+    """The measurement of a claim's quantity."""
     if claim.across in ("mean", "sum"):
         return _pooled(measured, claim.value, claim.ratio_to, claim.across)
     each = _each(measured, claim.value, claim.ratio_to)
@@ -73,10 +73,10 @@ def _total(measured: Measured, quantity: Quantity, across: Across) -> Samples | 
 def _each(
     measured: Measured, quantity: Quantity, ratio_to: Override | None
 ) -> list[tuple[int, Interval]] | Missing:
-    """The estimate at each point by itself, with what it is divided by at the like point."""
+    """The estimate at each point by itself; a ratio has its denominator at the like point."""
     out = []
     for point in measured.experiment.points_where(quantity.where):
-        axes = measured.experiment.points[point]
+        axes = measured.experiment.points[point].axes
         here = Quantity(
             quantity.metric,
             quantity.subject,
@@ -100,7 +100,7 @@ def _crossing_on(
     numbers = measured.numbers.get(axis, {})
     curve = []
     for point, value in each:
-        text = measured.experiment.points[point].get(axis, "")
+        text = measured.experiment.points[point].axes.get(axis, "")
         if text not in numbers:
             return Missing(f"axis {axis!r} has no numbers")
         curve.append((numbers[text], value))
@@ -111,9 +111,9 @@ def _crossing_on(
 
 
 def crossing(curve: Sequence[tuple[float, Interval]], level: float) -> Estimate:
-    """Where a curve first crosses a level, linear between its points.
+    """The place at which a curve, linear between its points, first crosses a level.
 
-    The interval is from where the bounds of the points' intervals cross it.
+    The ends of the interval are the places at which the bounds of the points' intervals cross it.
     """
 
     def first(values: Iterable[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""Values out of files of JSON, with errors that name the file and the key."""
+"""Values from JSON files, with errors that name the file and the key."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,19 @@ from qlog_analysis.errors import LayoutError
 class Fields:
     """A JSON object whose values are taken out by key and kind.
 
-    Every method raises LayoutError with the file and the key where the value is not what is asked.
+    Every method raises LayoutError with the file and the key if the value is not as asked.
     """
 
     def __init__(self, where: str, value: Any) -> None:
-        """Takes the object, and in which file and place it is."""
+        """Takes the object, and the file and place in which it is."""
         if not isinstance(value, dict):
-            raise LayoutError(f"{where}: an object is wanted, not {brief(value)}")
+            raise LayoutError(f"{where}: expected an object, not {brief(value)}")
         self.where = where
         self.raw: dict[str, Any] = value
 
     def _get(self, key: str, what: str, kinds: type | tuple[type, ...]) -> Any:
         if key not in self.raw:
-            raise LayoutError(f"{self.where}: {key} is missing ({what} is wanted)")
+            raise LayoutError(f"{self.where}: {key} is missing; expected {what}")
         value = self.raw[key]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise LayoutError(f"{self.where}: {key} must be {what}, not {brief(value)}")
@@ -40,9 +40,16 @@ class Fields:
         return value
 
     def path(self, key: str) -> str:
-        """A string that is also the path of a directory: plain names with "/" between them."""
-        value = self.text(key)
-        if not all(_is_name(part) for part in value.split("/")):
+        """A string that is also a path below a directory: plain names with "/" between them."""
+        return self._checked_path(key, self.text(key))
+
+    def paths(self, key: str) -> list[str]:
+        """A list of such strings."""
+        values = self._get(key, "a list", list)
+        return [self._checked_path(key, value) for value in values]
+
+    def _checked_path(self, key: str, value: Any) -> str:
+        if not isinstance(value, str) or not all(_is_name(part) for part in value.split("/")):
             raise LayoutError(f"{self.where}: {key} must be plain names joined by /, not {value!r}")
         return value
 
@@ -75,21 +82,21 @@ class Fields:
 
 
 def brief(value: Any) -> str:
-    """A value as JSON, shortened to what an error has room for."""
+    """A value as JSON, shortened to fit into an error."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number in JSON")
 
 
 def read_json(path: Path, whose: str) -> Fields:
-    """The object that a file of JSON is.
+    """Reads a file that holds one JSON object.
 
     Args:
         path: the file.
-        whose: what has such a file, for the error when it is missing.
+        whose: the owner of such a file, for the error if it is missing.
     """
     try:
         return Fields(str(path), json.loads(path.read_bytes(), parse_constant=_refuse))

@@ -1,9 +1,9 @@
-"""What was measured: the tables that the simulator writes beside experiment.json.
+"""The results of an experiment: the tables that the simulator writes beside experiment.json.
 
 results.parquet   one row per point, seed, subject, index and metric
-series.parquet    the same over time, where the experiment asks for it
-failures.json     the runs that did not finish, and why
-traces/           qlogs that the experiment asks for
+series.parquet    the same over time, if the experiment asks for it
+failures.json     the runs that did not finish, and the reasons
+traces/           the qlogs that were kept, as experiment.json names them
 """
 
 import json
@@ -12,20 +12,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from qlog_analysis import schemas
 from qlog_analysis.errors import LayoutError
 from qlog_analysis.experiments.json_fields import Fields
-from qlog_analysis.experiments.model import RUN_AXIS, Experiment
+from qlog_analysis.experiments.model import Experiment, Quantity
+from qlog_analysis.metrics.definitions import find
+from qlog_analysis.metrics.series import Series
 
 Samples = Mapping[int, float]
 """A value for each seed."""
 
+_FAILED = "failed"
+"""The metric of a run that did not finish."""
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no number; `run` is false where nothing was to be run that would give it."""
+    """The reason why there is no number; `run` is false if nothing was run that would give it."""
 
     reason: str
     run: bool = True
@@ -36,16 +42,13 @@ class Measured:
     """The results of an experiment.
 
     Attributes:
-        experiment: what was run.
+        experiment: the experiment.
         values: by subject and metric, then by point and seed; the mean over the members of a
             subject that stands for several flows.
-        numbers: for each axis with numbers, what its texts are in base units.
+        numbers: for each axis with numbers, the number of each text, in base units.
         ran: the runs, by point and seed, that finished.
         failed: those that failed, with the reason.
-        controllers: for each value of the run axis the controllers of its foreground flows, by
-            name without options.
-        options: for each point and flow its controller with all options.
-        series: see the module; empty if there is none.
+        series: series.parquet, or an empty table.
     """
 
     experiment: Experiment
@@ -53,14 +56,12 @@ class Measured:
     numbers: Mapping[str, Mapping[str, float]]
     ran: frozenset[tuple[int, int]]
     failed: Mapping[tuple[int, int], str]
-    controllers: Mapping[str, tuple[str, ...]]
-    options: Mapping[tuple[int, str], str]
     series: pl.DataFrame
 
     def samples(self, subject: str, metric: str, point: int) -> Samples | Missing:
-        """The values at a point, one for each seed, or why one of them is missing."""
+        """The values at a point, one for each seed, or the reason why one of them is missing."""
         known = self.values.get((subject, metric), {})
-        runs = [(point, seed) for seed in range(1, self.experiment.seeds + 1)]
+        runs = [(point, seed) for seed in self.experiment.seeds]
         failed = [run for run in runs if run in self.failed]
         if failed:
             return Missing(f"{_of(failed, runs)} failed: {self.failed[failed[0]]}")
@@ -76,17 +77,33 @@ class Measured:
             return Missing(f"did not happen in {_of(absent, runs)}")
         return {seed: known[point, seed] for _, seed in runs}
 
+    def first(self, subject: str, metric: str, point: int) -> float | None:
+        """The value at a point under the first seed, None if there is none."""
+        seed = self.experiment.seeds[0]
+        return self.values.get((subject, metric), {}).get((point, seed))
+
+    def over_time(self, quantity: Quantity, point: int) -> Series:
+        """A quantity over time under the first seed: the mean over the members of a flow."""
+        rows = self.series.filter(
+            (pl.col("point") == point)
+            & (pl.col("subject") == quantity.subject)
+            & (pl.col("metric") == quantity.metric)
+            & pl.col("value").is_finite()
+        )
+        if rows.is_empty():
+            return Series(np.empty(0), np.empty(0))
+        means = (
+            rows.filter(pl.col("seed") == pl.col("seed").min())
+            .group_by("time_s")
+            .agg(pl.col("value").mean())
+            .sort("time_s")
+        )
+        return Series(means["time_s"].to_numpy(), means["value"].to_numpy())
+
     def where(self, point: int) -> str:
         """A point in words."""
-        axes = self.experiment.points[point]
+        axes = self.experiment.points[point].axes
         return ", ".join(f"{axis} = {value}" for axis, value in axes.items())
-
-    def trace(self, point: int, flow: str) -> Path | None:
-        """The qlog of the first member of a flow at a point, if it was kept."""
-        axes = self.experiment.points[point]
-        folder = axes[RUN_AXIS] if list(axes) == [RUN_AXIS] else str(point)
-        path = self.experiment.directory / "traces" / folder / f"{flow}-0.server.sqlog"
-        return path if path.is_file() else None
 
 
 def _of(some: list[tuple[int, int]], runs: list[tuple[int, int]]) -> str:
@@ -99,10 +116,12 @@ def read_measured(experiment: Experiment) -> Measured:
     Raises:
         LayoutError: a file is missing or is not as described.
     """
-    results = _read_parquet(experiment.directory / "results.parquet", schemas.RESULTS)
+    path = experiment.directory / "results.parquet"
+    results = _read_parquet(path, schemas.RESULTS)
     failed = _read_failures(experiment.directory / "failures.json")
-    own = results.filter(pl.col("metric") != "failed")
-    for point, seed in _runs(results.filter(pl.col("metric") == "failed")):
+    own = results.filter(pl.col("metric") != _FAILED)
+    _check_units(path, own)
+    for point, seed in _runs(results.filter(pl.col("metric") == _FAILED)):
         failed.setdefault((point, seed), "no reason was kept")
     series = experiment.directory / "series.parquet"
     return Measured(
@@ -115,31 +134,34 @@ def read_measured(experiment: Experiment) -> Measured:
         },
         ran=frozenset(_runs(own)),
         failed=failed,
-        controllers=_controllers(experiment, own),
-        options={
-            (point, subject): cc
-            for point, subject, cc in own.filter(pl.col("cc") != "")
-            .select("point", "subject", "cc")
-            .unique(maintain_order=True)
-            .rows()
-        },
         series=_read_parquet(series, schemas.SERIES)
         if series.exists()
         else pl.DataFrame(schema=schemas.SERIES),
     )
 
 
-def _read_parquet(path: Path, columns: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+def _read_parquet(path: Path, columns: schemas.Schema) -> pl.DataFrame:
     try:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         detail = str(error).splitlines()[0]
-        raise LayoutError(f"{path}: a table in Parquet is wanted: {detail}") from error
+        raise LayoutError(f"{path}: expected a Parquet table: {detail}") from error
     for name, kind in columns.items():
         if table.schema.get(name) != kind:
             found = table.schema.get(name, "no such column")
             raise LayoutError(f"{path}: column {name} must be {kind}, not {found}")
     return table
+
+
+def _check_units(path: Path, results: pl.DataFrame) -> None:
+    """Checks that values have the units of the table of metrics, by which they are shown."""
+    for subject, name, unit in results.select("subject", "metric", "unit").unique().rows():
+        metric = find(subject, name)
+        if metric is not None and metric.unit != unit:
+            raise LayoutError(
+                f"{path}: {name} of {subject} is in {unit!r}; expected {metric.unit!r}. The "
+                "results are of another version of the simulator: run the experiment again"
+            )
 
 
 def _read_failures(path: Path) -> dict[tuple[int, int], str]:
@@ -150,7 +172,7 @@ def _read_failures(path: Path) -> dict[tuple[int, int], str]:
     except ValueError as error:
         raise LayoutError(f"{path}: not JSON: {error}") from error
     if not isinstance(failures, list):
-        raise LayoutError(f"{path}: a list of failed runs is wanted")
+        raise LayoutError(f"{path}: expected a list of failed runs")
     out = {}
     for number, failure in enumerate(failures):
         run = Fields(f"{path}: [{number}]", failure)
@@ -178,15 +200,3 @@ def _numbers(results: pl.DataFrame, axis: str) -> dict[str, float]:
     column = f"{axis}_value"
     pairs = results.select(axis, column).drop_nulls().unique(maintain_order=True).rows()
     return {text: value for text, value in pairs if math.isfinite(value)}
-
-
-def _controllers(experiment: Experiment, results: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    by_point: dict[int, list[str]] = {}
-    foreground = results.filter((pl.col("cc") != "") & ~pl.col("background"))
-    for point, cc in foreground.select("point", "cc").unique(maintain_order=True).rows():
-        by_point.setdefault(point, []).append(cc.split(":")[0])
-    out: dict[str, dict[str, None]] = {}
-    for point, names in by_point.items():
-        run = experiment.points.get(point, {}).get(RUN_AXIS, "")
-        out.setdefault(run, {}).update(dict.fromkeys(names))
-    return {run: tuple(names) for run, names in out.items()}

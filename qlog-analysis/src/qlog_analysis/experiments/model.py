@@ -1,15 +1,19 @@
-"""What an experiment says of itself: `experiment.json`, which the simulator writes beside results.
+"""An experiment as it was run: the experiment.json that the simulator writes beside results.
 
-Keys and values are those of the experiment's TOML file (docs/experiments.md), with these of its
-own:
+Keys and values are those of the experiment's TOML file (docs/experiments.md), and these:
 
-    name            the file's name without .toml
-    command         the command line that runs it again
-    packet-bytes    stream bytes that a full datagram carries
-    seeds           how many seeds were run: 1, 2, ... up to this number
-    axes            [{"name": "x", "values": ["1ms", "13ms"]}, ...] in the order of the file;
-                    the axis of the compared controllers is called "run", its values are ids
-    points          [{"point": 0, "axes": {"x": "1ms", "run": "vegas"}}, ...]: those to be run
+    name             the file's name without .toml
+    command          the command line that runs it again
+    packet-bytes     stream bytes that a full datagram carries
+    first-seed       the first seed
+    seeds            the number of seeds: first-seed, first-seed + 1, ...
+    axes             [{"name": "x", "values": ["1ms", "13ms"]}, ...] in the order of the file;
+                     the axis of the compared controllers is "run", its values are ids
+    points           [{"point": 0, "axes": {"x": "1ms", "run": "vegas"}, "flows": [...]}, ...]:
+                     the points to be run, with the flows of each; a point whose network is one
+                     dumbbell has its "path" too
+    controllers      [{"name": "vegas", "summary": "..."}, ...]: the controllers of all flows; with
+                     "stack" if they are part of a QUIC stack
 """
 
 import json
@@ -44,7 +48,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What another quantity has in place of a first one's: what is None stays."""
+    """The parts in which another quantity differs from a first one; None where it does not."""
 
     metric: str | None
     subject: str | None
@@ -61,10 +65,10 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says a quantity comes to; open on a side where the bound is None.
+    """The value that a paper gives for a quantity; open on a side where the bound is None.
 
-    `across` says what becomes of the points that are left over; `axis` and `level` belong to its
-    value "crossing".
+    `across` says how the points that are left over become one number; `axis` and `level` belong to
+    its value "crossing".
     """
 
     id: str
@@ -121,6 +125,78 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Controller:
+    """A congestion controller; `stack` names the QUIC stack that it is part of, if any."""
+
+    name: str
+    summary: str
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A flow of a point, which may stand for several connections of one kind.
+
+    Attributes:
+        name: its name.
+        cc: its controller with all options given.
+        count: the number of its members.
+        background: true if it is no part of the comparison.
+        parameters: the numeric parameters of its controller, as far as they are known.
+        traces: the qlogs that were kept, the n-th of member n.
+    """
+
+    name: str
+    cc: str
+    count: int
+    background: bool
+    parameters: Mapping[str, float]
+    traces: tuple[Path, ...]
+
+    @property
+    def subject(self) -> str:
+        """Its name in the tables of results."""
+        return f"flow/{self.name}"
+
+    @property
+    def controller(self) -> str:
+        """The name of its controller without options."""
+        return self.cc.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Dumbbell:
+    """The path of a point whose network is one dumbbell with a constant rate.
+
+    Attributes:
+        rate_bps: the bottleneck's rate.
+        rtt_s: the RTT without queues.
+        buffer: the bottleneck's buffer by its unit, "packets" or "bytes".
+        datagram_bytes: UDP payload of a full datagram.
+        packet_wire_bytes: bytes of a full datagram on the wire.
+        duration_s: the duration of the simulation.
+        raw: all that the file says of the path.
+    """
+
+    rate_bps: float
+    rtt_s: float
+    buffer: Mapping[str, float]
+    datagram_bytes: int
+    packet_wire_bytes: int
+    duration_s: float
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of an experiment: the values of its axes, its flows, and its path if it is simple."""
+
+    axes: Mapping[str, str]
+    flows: tuple[Flow, ...]
+    path: Dumbbell | None
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """An experiment as it was run."""
 
@@ -131,10 +207,11 @@ class Experiment:
     about: str
     command: str
     packet_bytes: int
-    seeds: int
+    seeds: range
     axes: Mapping[str, tuple[str, ...]]
-    points: Mapping[int, Mapping[str, str]]
+    points: Mapping[int, Point]
     runs: tuple[Run, ...]
+    controllers: tuple[Controller, ...]
     tables: tuple[Table, ...]
     plots: tuple[Plot, ...]
     claims: tuple[Claim, ...]
@@ -142,10 +219,21 @@ class Experiment:
     def points_where(self, where: Where) -> list[int]:
         """The points whose axes have one of these values."""
         return [
-            point
-            for point, axes in self.points.items()
-            if all(axes.get(axis) in values for axis, values in where.items())
+            number
+            for number, point in self.points.items()
+            if all(point.axes.get(axis) in values for axis, values in where.items())
         ]
+
+    def controllers_of(self, run: str) -> tuple[str, ...]:
+        """The names of the controllers of a run's flows, each once, without the background's."""
+        names = (
+            flow.controller
+            for point in self.points.values()
+            if point.axes.get(RUN_AXIS, "") == run
+            for flow in point.flows
+            if not flow.background
+        )
+        return tuple(dict.fromkeys(names))
 
 
 def read_experiment(directory: Path) -> Experiment:
@@ -165,14 +253,13 @@ def read_experiment(directory: Path) -> Experiment:
         about=_optional_text(top, "about"),
         command=_optional_text(top, "command"),
         packet_bytes=top.count("packet-bytes", least=1),
-        seeds=top.count("seeds", least=1),
+        seeds=range(first := top.count("first-seed"), first + top.count("seeds", least=1)),
         axes=axes,
-        points={
-            point.count("point"): {
-                axis: _text(point, axis, value) for axis, value in point.object("axes").raw.items()
-            }
-            for point in top.objects("points")
-        },
+        points={point.count("point"): _point(directory, point) for point in top.objects("points")},
+        controllers=tuple(
+            Controller(one.text("name"), one.text("summary"), _optional_text(one, "stack"))
+            for one in _objects(top, "controllers")
+        ),
         runs=tuple(
             Run(run.text("id"), _optional_text(run, "title") or run.text("id"))
             for run in _objects(top, "runs")
@@ -183,11 +270,47 @@ def read_experiment(directory: Path) -> Experiment:
     )
 
 
+def _point(directory: Path, point: Fields) -> Point:
+    return Point(
+        axes={axis: _text(point, axis, value) for axis, value in point.object("axes").raw.items()},
+        flows=tuple(_flow(directory, flow) for flow in point.objects("flows")),
+        path=_dumbbell(point.object("path")) if point.raw.get("path") is not None else None,
+    )
+
+
+def _flow(directory: Path, flow: Fields) -> Flow:
+    has_parameters = flow.raw.get("parameters") is not None
+    parameters = flow.object("parameters") if has_parameters else None
+    return Flow(
+        name=flow.text("name"),
+        cc=flow.text("cc"),
+        count=flow.count("count"),
+        background=flow.raw.get("background") is True,
+        parameters={}
+        if parameters is None
+        else {name: parameters.number(name) for name in parameters.raw},
+        traces=tuple(directory / trace for trace in flow.paths("traces")),
+    )
+
+
+def _dumbbell(path: Fields) -> Dumbbell:
+    buffer = path.object("buffer")
+    return Dumbbell(
+        rate_bps=path.number("rate_bps", above=0),
+        rtt_s=path.number("rtt_s"),
+        buffer={unit: buffer.number(unit) for unit in buffer.raw},
+        datagram_bytes=path.count("datagram_bytes", least=1),
+        packet_wire_bytes=path.count("packet_wire_bytes", least=1),
+        duration_s=path.number("duration_s", above=0),
+        raw=path.raw,
+    )
+
+
 _Text = TypeVar("_Text", bound=str)
 
 
 class _Reader:
-    """Reads what refers to axes."""
+    """Reads the parts that refer to axes."""
 
     def __init__(self, axes: Mapping[str, tuple[str, ...]]) -> None:
         self.axes = axes
@@ -260,8 +383,8 @@ class _Reader:
         out = {}
         for axis, value in where.raw.items():
             if axis not in self.axes:
-                there = ", ".join(self.axes) or "none"
-                raise LayoutError(f"{where.where}: no axis {axis!r}; there are {there}")
+                known = ", ".join(self.axes) or "none"
+                raise LayoutError(f"{where.where}: no axis {axis!r}; expected one of {known}")
             values = value if isinstance(value, list) else [value]
             out[axis] = tuple(_text(where, axis, one) for one in values)
         return out

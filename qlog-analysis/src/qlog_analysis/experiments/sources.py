@@ -1,7 +1,7 @@
 """The papers that experiments are from."""
 
 OTHERS = "Others"
-"""What stands for a paper with experiments that are from none."""
+"""The key of experiments that are from no paper."""
 
 _PAPERS = {
     "vegas": "TCP Vegas (Brakmo et al. 1994)",
@@ -14,7 +14,7 @@ _PAPERS = {
 
 
 def paper_of(name: str) -> str:
-    """The key of the paper that an experiment or claim is from: the first part of its name."""
+    """The key of the paper of an experiment or claim, which is the first part of its name."""
     key = name.split("/")[0]
     return key if key in _PAPERS else OTHERS
 

@@ -1,4 +1,4 @@
-"""Claims judged, and the outcome as JSON."""
+"""Claims held against measurements, and the outcome as JSON."""
 
 import json
 import math
@@ -18,7 +18,7 @@ Status = Literal["reproduced", "not reproduced", "not measured", "not run"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim beside what was measured of it."""
+    """A claim with its measurement."""
 
     experiment: str
     claim: Claim
@@ -26,7 +26,7 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """Whether the measured value lies in the interval allowed."""
+        """Says if the measured value lies in the interval allowed."""
         if isinstance(self.measured, Missing):
             return "not measured" if self.measured.run else "not run"
         claim, value = self.claim, self.measured.value
@@ -36,12 +36,12 @@ class Verdict:
 
     @property
     def reproduced(self) -> bool:
-        """Whether it was measured and lies in the interval allowed."""
+        """True if it was measured and lies in the interval allowed."""
         return self.status == "reproduced"
 
     @property
     def why(self) -> str:
-        """What there is to say of it: why there is no number, and the claim's own note."""
+        """The reason why there is no number, if there is none, and the claim's own note."""
         reason = self.measured.reason if isinstance(self.measured, Missing) else ""
         return " ".join(filter(None, (reason and f"No number: {reason}.", self.claim.note)))
 
@@ -59,20 +59,37 @@ class Outcome:
     verdicts: tuple[Verdict, ...]
 
 
+def read_outcome(directory: Path) -> Outcome:
+    """Reads the experiment of a directory with its results, and judges its claims.
+
+    Raises:
+        LayoutError: a file is missing or senseless.
+    """
+    measured = read_measured(read_experiment(directory))
+    experiment = measured.experiment
+    return Outcome(
+        measured,
+        tuple(
+            Verdict(experiment.name, claim, estimate_claim(measured, claim))
+            for claim in experiment.claims
+        ),
+    )
+
+
 def read_outcomes(
     directory: Path,
     names: Sequence[str] = (),
     on_start: Callable[[int], Callable[[], None]] = lambda _: lambda: None,
 ) -> list[Outcome]:
-    """Reads experiments below a directory, by name.
+    """Reads the experiments below a directory, in the order of reports.
 
     Args:
-        directory: where each experiment has a directory of its own.
-        names: those to read; all if there is none.
-        on_start: given the number of experiments; gives what to tell of each that was read.
+        directory: the directory with those of the experiments.
+        names: the experiments to read; all if it is empty.
+        on_start: given the number of experiments; returns a function that is called after each.
 
     Raises:
-        AnalysisError: there is none, or a file is missing or senseless.
+        LayoutError: there is no experiment, or a file is missing or senseless.
     """
     found = (path.parent for path in directory.rglob("experiment.json"))
     known = names or [path.relative_to(directory).as_posix() for path in found]
@@ -80,18 +97,12 @@ def read_outcomes(
     places = [directory / name for name in sorted(known, key=order.__getitem__)]
     if not places:
         raise LayoutError(
-            f"{directory}: no experiment in it; NAME/experiment.json is written by gallop-sim sweep"
+            f"{directory}: no experiment in it; gallop-sim sweep writes NAME/experiment.json"
         )
     on_each = on_start(len(places))
     out = []
     for place in places:
-        measured = read_measured(read_experiment(place))
-        experiment = measured.experiment
-        verdicts = tuple(
-            Verdict(experiment.name, claim, estimate_claim(measured, claim))
-            for claim in experiment.claims
-        )
-        out.append(Outcome(measured, verdicts))
+        out.append(read_outcome(place))
         on_each()
     _check_ids(out)
     return out
@@ -104,13 +115,13 @@ def _check_ids(outcomes: Sequence[Outcome]) -> None:
             name = verdict.claim.id
             if name in seen:
                 raise LayoutError(
-                    f"claim {name!r} is in {seen[name]} and in {verdict.experiment}: each claim "
-                    "needs a name of its own"
+                    f"claim {name!r} is in {seen[name]} and in {verdict.experiment}; expected a "
+                    "name of its own for each claim"
                 )
             seen[name] = verdict.experiment
 
 
-def papers_json(outcomes: Sequence[Outcome]) -> str:
+def claims_json(outcomes: Sequence[Outcome]) -> str:
     """All claims and experiments as text of JSON."""
     content = {
         "claims": [_claim(verdict) for outcome in outcomes for verdict in outcome.verdicts],
@@ -149,7 +160,7 @@ def _experiment(outcome: Outcome) -> dict[str, Any]:
         "source": experiment.source,
         "about": experiment.about,
         "command": experiment.command,
-        "seeds": experiment.seeds,
+        "seeds": len(experiment.seeds),
         "points": len(experiment.points),
         "failed": [
             {"point": point, "seed": seed, "reason": reason}
@@ -161,5 +172,5 @@ def _experiment(outcome: Outcome) -> dict[str, Any]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Nine digits: takes off what sums of floating point leave."""
+    """A number with nine digits, without the noise of floating-point sums."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")

@@ -1,9 +1,9 @@
-"""Writes a trace so that qvis and qlog-dancer open it.
+"""Writes a trace in a form that qvis and qlog-dancer open.
 
-qlog-dancer reads JSON-SEQ as main-schema-14 has it. qvis reads that of main-schema-03: it looks
-for `qlog_version`, for the categories of those days, for lengths where they were then, and for
-times that count from the first event. One file can be both: names and file_schema are today's,
-the category is a field of its own, and what qvis finds under an old name only is there twice.
+qlog-dancer reads JSON-SEQ of main-schema-14. qvis reads that of main-schema-03: it looks for
+`qlog_version`, for the categories and the places of lengths of that draft, and for times that
+count from the first event. One file can be both: names and file_schema are today's, the category
+is a field of its own, and events that qvis finds only under an old name are there twice.
 """
 
 import json
@@ -36,7 +36,7 @@ SUFFIX = ".converted.sqlog"
 
 _RS = "\x1e"
 
-# The categories that main-schema-03 has for today's names, by what follows the colon.
+# The categories of main-schema-03 for today's names, which are given without their schema.
 _CATEGORIES = {
     "recovery_metrics_updated": "recovery",
     "recovery_parameters_set": "recovery",
@@ -66,7 +66,7 @@ _OLD_NAMES = {
     "udp_datagram_dropped": "datagram_dropped",
 }
 
-# With what qvis looks for in front, since it judges a file by its first 1024 bytes.
+# These fields come first, since qvis judges a file by its first 1024 bytes.
 _FOR_QVIS = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ"}
 _FOR_DANCER = {
     "file_schema": "urn:ietf:params:qlog:file:sequential",
@@ -80,10 +80,10 @@ _EVENT_SCHEMAS = [
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What became of a file.
+    """The result of a conversion.
 
     Attributes:
-        path: what was written.
+        path: the file that was written.
         events: events in it.
         derived_losses: packet_lost events that the original does not have.
         skipped: records of the original that could not be read.
@@ -96,7 +96,7 @@ class Converted:
 
 
 def out_path(path: Path, number: int | None = None) -> Path:
-    """Where a file's conversion, or that of one of its traces, goes by default: beside it."""
+    """The default path of a file's conversion, or of that of one of its traces: beside it."""
     name = path.name
     for suffix in (".gz", ".zst", ".sqlog", ".qlog", ".json", ".ndjson", ".jsonl"):
         name = name.removesuffix(suffix)
@@ -115,22 +115,22 @@ def convert(
     """Converts one trace of a file, with all of its connections.
 
     Args:
-        path: a qlog of any program.
+        path: a qlog trace of any program.
         out: the file to write.
-        target: what it is for.
-        on_bytes: told of bytes read; the file is read twice.
-        number: which of its traces, from 1; needed if there are several.
+        target: the program that is to open it.
+        on_bytes: told the number of bytes after each part that was read; the file is read twice.
+        number: the number of the trace, from 1; needed if there are several.
 
     Raises:
-        NotQlogError: the file cannot be opened, or is no qlog.
-        UsageError: it would be written over itself, or it does not say which of several traces
-            is wanted, or there is no such one.
+        NotQlogError: the file cannot be opened or is not a qlog trace.
+        UsageError: the output would replace the input, or there are several traces and no number,
+            or there is no trace of this number.
         OSError: the file cannot be written.
     """
     if out.exists() and out.samefile(path):
-        raise UsageError(f"{out}: would be written over itself; name another file with --out")
+        raise UsageError(f"{out}: is the trace itself; name another file with --out")
     if out.exists() and not out.is_file():
-        raise UsageError(f"{out}: is no file that could be replaced; name another with --out")
+        raise UsageError(f"{out}: is not a regular file; name another with --out")
     traces = _of_one(path, read_traces(path, on_bytes), number)
     known = {trace.group: _Known.of(trace) for trace in traces}
     unfinished = out.with_name(out.name + ".part")
@@ -152,7 +152,7 @@ def convert(
 
 
 def _of_one(path: Path, traces: Sequence[Trace], number: int | None) -> list[Trace]:
-    """The connections of the trace that is wanted."""
+    """The connections of the trace of this number."""
     count = max(trace.number for trace in traces)
     if number is None and count > 1:
         raise UsageError(f"{path}: holds {count} traces; choose one with --trace N (1 to {count})")
@@ -164,12 +164,12 @@ def _of_one(path: Path, traces: Sequence[Trace], number: int | None) -> list[Tra
 
 @dataclass(slots=True)
 class _Known:
-    """What a first reading found out about a connection."""
+    """The facts about a connection that a first reading finds."""
 
     lengths: Mapping[tuple[str, int], int]
-    """Bytes of the packets sent, by space and number."""
+    """The bytes of the packets sent, by space and number."""
     derived: list[tuple[float, int]]
-    """Losses that are not logged, the last first: time, packet number."""
+    """Losses that are not logged, as times and packet numbers, the last first."""
 
     @staticmethod
     def of(trace: Trace) -> "_Known":
@@ -187,7 +187,7 @@ def _space(packet_type: str | None) -> str:
 
 
 class _Source:
-    """The events of a trace in today's form."""
+    """Reads the events of a trace in today's form."""
 
     def __init__(self, trace: Trace, file: QlogFile) -> None:
         self._file = file
@@ -246,7 +246,7 @@ def _header(source: _Source, target: Target) -> Event:
         "dialect": source.dialect.name,
     }
     if target != "dancer" and reference is not None:
-        # NOTE: qvis takes a reference_time for a number, and loses all times when it is none.
+        # NOTE: qvis takes a reference_time for a number, and loses all times if it is not one.
         converter["reference_time"] = reference
     return {**header, CONVERTED: converter, **said, "trace": trace}
 
@@ -258,7 +258,7 @@ def _vantage_point(point: Any) -> Event:
 
 
 class _Writer:
-    """Writes events, with all that the target wants of them."""
+    """Writes events with everything that the target needs."""
 
     def __init__(self, sink: TextIO, target: Target, known: Mapping[str, _Known]) -> None:
         self._sink = sink
@@ -271,13 +271,13 @@ class _Writer:
         self.unordered = False
 
     def record(self, record: Event) -> None:
-        """Writes a record as it is."""
+        """Writes a record unchanged."""
         self._sink.write(_RS)
         json.dump(record, self._sink, separators=(",", ":"))
         self._sink.write("\n")
 
     def event(self, event: Event) -> None:
-        """Writes an event, and before it what was lost until then."""
+        """Writes an event, and before it the losses up to its time."""
         group = str(event.get("group_id", ""))
         known = self._known.get(group)
         if known is not None:
@@ -286,7 +286,7 @@ class _Writer:
         self._write(event, known, group)
 
     def finish(self) -> None:
-        """Writes what was lost after the last event."""
+        """Writes the losses after the last event."""
         for group, known in self._known.items():
             while known.derived:
                 self._lose(known, group)
@@ -311,12 +311,12 @@ class _Writer:
         if name == "quic:packet_lost" and known is not None:
             _add_length(data, known)
         if name == "quic:parameters_set" and self._target != "qvis":
-            # qlog-dancer reads no event without it.
+            # qlog-dancer reads no such event without it.
             data.setdefault("unknown_parameters", [])
         kind = name.partition(":")[2]
         category = _category(name)
         if self._target != "dancer":
-            _as_qvis_wants(kind, data)
+            _adapt_to_qvis(kind, data)
             if self._target == "qvis":
                 event["name"] = f"{category}:{_OLD_NAMES.get(kind, kind)}"
             else:
@@ -329,7 +329,7 @@ class _Writer:
             self.record({**event, "name": f"{category}:{_OLD_NAMES[kind]}"})
 
     def _drop_placeholders(self, data: Event, group: str) -> None:
-        """Takes off what stands for "none": RTTs before the first sample, and no ssthresh yet."""
+        """Removes values that stand for "none": RTTs before the first sample, an unset ssthresh."""
         if "latest_rtt" in data:
             self._seen.add((group, "rtt"))
         elif (group, "rtt") not in self._seen:
@@ -352,19 +352,19 @@ def _add_length(data: Event, known: _Known) -> None:
     header = data["header"]
     length = known.lengths.get((_space(header.get("packet_type")), header.get("packet_number")))
     if length is not None and "length" not in data.get("raw", {}):
-        # qvis shows it, and fails where it is not.
+        # qvis shows it, and fails without it.
         data["raw"] = {**data.get("raw", {}), "length": length}
 
 
-def _as_qvis_wants(kind: str, data: Event) -> None:
-    """Adds what qvis looks for where the drafts had it then."""
+def _adapt_to_qvis(kind: str, data: Event) -> None:
+    """Adds the fields that qvis looks for, in the places of its draft."""
     if kind in {"packet_sent", "packet_received"}:
-        # NOTE: qvis takes the 16 bytes of the AEAD's tag for a part of payload_length, which today
-        # leaves them out; without it qvis counts from the packet's length.
+        # NOTE: qvis counts the 16 bytes of the AEAD's tag as part of payload_length, which leaves
+        # them out today. Without it qvis counts from the packet's length.
         data.get("raw", {}).pop("payload_length", None)
         frames = data.get("frames")
         if frames == []:
-            # qvis takes for granted that there is a first one.
+            # qvis expects that there is a first one.
             del data["frames"]
         for frame in frames or []:
             length = frame.get("raw", {}).get("payload_length")
@@ -377,7 +377,7 @@ def _as_qvis_wants(kind: str, data: Event) -> None:
 
 
 def _sort(path: Path) -> None:
-    """Brings the events of a converted file into order: qvis asks the user to wait otherwise."""
+    """Sorts the events of a converted file, since qvis asks the user to wait otherwise."""
     header, *records = path.read_text(encoding="utf-8").split(_RS)[1:]
     records.sort(key=lambda record: float(json.loads(record)["time"]))
     path.write_text(_RS + _RS.join([header, *records]), encoding="utf-8", newline="")

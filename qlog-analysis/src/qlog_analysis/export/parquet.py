@@ -1,4 +1,4 @@
-"""Traces as Parquet: one file per kind of table, for DuckDB, Spark and notebooks."""
+"""Writes traces as Parquet: one file per kind of table, for DuckDB, Spark and notebooks."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +10,10 @@ import polars as pl
 from qlog_analysis.errors import NotQlogError
 from qlog_analysis.library import Log, load_all
 from qlog_analysis.metrics.summary import Summary
+from qlog_analysis.names import showable
 
 TABLES = ("traces", "metrics", "packets", "acks", "losses", "states")
-"""The files that are made, each with the ending `.parquet`."""
+"""The names of the files, without their ending `.parquet`."""
 
 
 def to_parquet(
@@ -23,21 +24,21 @@ def to_parquet(
 ) -> list[Path]:
     """Writes the tables of traces into a directory, one file per kind of table.
 
-    Each row starts with what it is of: `trace` (the file as it was named), `connection`,
-    `vantage` and `program`. Times are milliseconds since the trace began. `traces.parquet` has one
-    row per connection, with its summary.
+    Each row starts with its `trace` (the file as it was named), `connection`, `vantage` and
+    `program`. Times are milliseconds since the trace began. `traces.parquet` has one row per
+    connection, with its summary.
 
     Only one trace at a time is held in memory.
 
     Args:
         paths: the traces.
-        out: the directory, which is made if it is missing; files in it are written over.
-        on_bytes: told of bytes read.
+        out: the directory, which is made if it is missing; files in it are replaced.
+        on_bytes: told the number of bytes after each part that was read.
         on_error: told of files that cannot be read, which are left out; without it they are
             errors.
 
     Raises:
-        NotQlogError: a file cannot be opened, or is no qlog.
+        NotQlogError: a file cannot be opened or is not a qlog trace.
         OSError: the directory cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -72,9 +73,9 @@ def _logs(
 
 
 def tables(log: Log) -> dict[str, pl.DataFrame]:
-    """All tables of a connection, each row with what it is of in front."""
+    """All tables of a connection, whose rows start with the columns that name it."""
     of = {
-        "trace": str(log.trace.path),
+        "trace": showable(str(log.trace.path)),
         "connection": log.trace.connection,
         "vantage": log.trace.vantage,
         "program": log.trace.dialect.name,
@@ -93,7 +94,7 @@ def tables(log: Log) -> dict[str, pl.DataFrame]:
 
 
 def _summary_types() -> dict[str, type[pl.DataType]]:
-    """The types of a summary's columns, which must not hang on what a trace happens to have."""
+    """The types of a summary's columns, which must not depend on the numbers that a trace has."""
     known: dict[str, type[pl.DataType]] = {
         "int": pl.Int64,
         "float": pl.Float64,

@@ -1,4 +1,4 @@
-"""When each packet was first acknowledged, and from it how fast data got through."""
+"""The times at which packets were first acknowledged, and the data that got through."""
 
 import numpy as np
 import polars as pl
@@ -13,12 +13,12 @@ _APPLICATION = ("1RTT", "0RTT")
 
 
 def is_application() -> pl.Expr:
-    """Whether a packet carries application data, by its type."""
+    """True for packets that carry application data, by their type."""
     return pl.col("packet_type").is_in(_APPLICATION)
 
 
 def delivered(trace: Trace) -> tuple[Floats, Floats]:
-    """When application data packets were first acknowledged, in order: times (ms) and bytes."""
+    """The first acknowledgements of application data packets, in order: times (ms) and bytes."""
     sent = trace.sent.filter(is_application()).sort("packet_number")
     when = acknowledged_ms(trace, sent)
     size = sent["length_bytes"].to_numpy().astype(np.float64)
@@ -28,7 +28,7 @@ def delivered(trace: Trace) -> tuple[Floats, Floats]:
 
 
 def acknowledged_ms(trace: Trace, sent: pl.DataFrame) -> Floats:
-    """When each of some application data packets, by number, was acknowledged; NaN if never."""
+    """The times at which application data packets were acknowledged; NaN if never."""
     acks = trace.acks.filter(is_application())
     return _first_covered(
         sent["packet_number"].to_numpy(),
@@ -71,15 +71,3 @@ def binned(times: Floats, values: Floats, step: float, end: float) -> Floats:
     inside = (index >= 0) & (index < bins)
     sums = np.bincount(index[inside], weights=values[inside], minlength=bins)
     return sums.astype(np.float64)
-
-
-def first_full_second(
-    times_ms: Floats, sizes_bytes: Floats, want_bytes: float, end_s: float
-) -> float | None:
-    """The end of the first second in which `want_bytes` came through, in steps of 0.1 s."""
-    per_step = binned(times_ms, sizes_bytes, 100.0, end_s * 1000)[: int(end_s * 10 + 1e-9)]
-    if len(per_step) < 10:
-        return None
-    windows = np.convolve(per_step, np.ones(10), mode="valid")
-    enough = np.flatnonzero(windows >= want_bytes)
-    return float((enough[0] + 10) / 10) if len(enough) else None

@@ -1,4 +1,4 @@
-"""Which packets a sender took for lost: as logged, or derived from its acknowledgements."""
+"""The packets that a sender took for lost: as logged, or derived from its acknowledgements."""
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,9 @@ _TIME_THRESHOLD = 9 / 8
 def losses(trace: Trace) -> pl.DataFrame:
     """Lost application data packets: `sent_ms`, `lost_ms` (when declared), `packet_number`.
 
-    Where the trace logs no losses they are derived from its acknowledgements as RFC 9002 §6.1
-    has it: a packet is lost when a later one is acknowledged and it was sent 3 packets before
-    that, or 9/8 of an RTT ago.
+    If the trace logs no losses, they are derived from its acknowledgements by RFC 9002 §6.1: a
+    packet is lost when a later one is acknowledged and it was sent 3 packets before that one, or
+    9/8 of an RTT ago.
     """
     sent = (
         trace.sent.filter(is_application())
@@ -46,7 +46,7 @@ def _derived(trace: Trace, sent: pl.DataFrame) -> pl.DataFrame:
     by_time = np.maximum(passed, sent_ms + _TIME_THRESHOLD * _rtt_at(trace, passed))
     declared = np.fmin(by_number, by_time)
     acknowledged = acknowledged_ms(trace, sent)
-    # Nothing is known of what would have come after the trace ends.
+    # Nothing is known of the time after the trace ends.
     end = times[-1] if len(times) else 0.0
     lost = (declared <= end) & ~(acknowledged <= declared)
     return pl.DataFrame(
@@ -55,7 +55,7 @@ def _derived(trace: Trace, sent: pl.DataFrame) -> pl.DataFrame:
 
 
 def _when_reached(reach: NDArray[np.int64], times: Floats, numbers: NDArray[np.int64]) -> Floats:
-    """When a packet of at least each number was first acknowledged; NaN if never."""
+    """The times at which a packet of at least each number was acknowledged; NaN if never."""
     index = np.searchsorted(reach, numbers, side="left")
     return np.append(times, np.nan)[index]
 

@@ -10,43 +10,30 @@ Floats = NDArray[np.float64]
 
 
 def is_slow_start(state: str) -> bool:
-    """Whether a congestion state is one of growth at the start: of any controller of quiche."""
+    """True if a congestion state is one of growth at the start, of any controller of quiche."""
     return state in {"slow_start", "stable_growth"} or state.endswith("startup")
 
 
-def base_rtt_ms(trace: Trace) -> float | None:
-    """The path's RTT without queues as the sender last knew it."""
-    for column in ("vegas_base_rtt_ms", "min_rtt_ms"):
-        value = trace.metrics[column].tail(1).drop_nulls()
-        if len(value):
-            return float(value.item())
-    return None
+def least_rtt_ms(trace: Trace) -> float | None:
+    """The least RTT as this end last knew it."""
+    known = trace.metrics["min_rtt_ms"].drop_nulls()
+    return float(known[-1]) if len(known) else None
 
 
-def slow_start_times(states: pl.DataFrame, end_s: float) -> tuple[float | None, float | None]:
-    """When slow start was first left, and the time spent in it, in seconds."""
-    if states.is_empty():
-        return None, None
-    # A sender logs its first state with its first packet, but was in it from the start.
-    times = [0.0, *(float(time) / 1000 for time in states["time_ms"][1:])]
+def slow_start_exit_s(states: pl.DataFrame) -> float | None:
+    """The time at which slow start was first left, None if it was not."""
     growing = [is_slow_start(state) for state in states["state"]]
-    until = [*times[1:], max(end_s, times[-1])]
-    spent = sum(
-        stop - start for start, stop, grows in zip(times, until, growing, strict=True) if grows
-    )
-    exits = (
-        time
-        for time, before, grows in zip(times[1:], growing, growing[1:], strict=False)
-        if before and not grows
-    )
-    return next(exits, None), spent
+    for time, before, grows in zip(states["time_ms"][1:], growing, growing[1:], strict=False):
+        if before and not grows:
+            return float(time) / 1000
+    return None
 
 
 def rtt_samples_ms(trace: Trace) -> tuple[Floats, Floats]:
     """Times and values of the RTT samples, one per acknowledgement (ms).
 
-    quiche logs a sample only if it differs from the one before; so that a steady RTT counts as
-    often as it was measured, each arrival of an ACK is given the sample in force after it.
+    quiche logs a sample only if it differs from the one before. Each arrival of an ACK is given
+    the sample in force after it, so that a steady RTT counts as often as it was measured.
     """
     logged = trace.metrics.select("time_ms", "latest_rtt_ms").drop_nulls()
     arrivals = trace.acks.select("time_ms").unique(maintain_order=True)

@@ -1,4 +1,4 @@
-"""Values over time, made small enough to draw."""
+"""Values over time, reduced to a size that can be drawn."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 COLUMNS = 1000
-"""Pixel columns a plot has, about."""
+"""About the number of pixel columns of a plot."""
 
 
 class Series(NamedTuple):
-    """Values from their times on, in order of time; NaN is a gap."""
+    """Values that hold from their times on, in order of time; NaN is a gap."""
 
     time_s: Floats
     value: Floats
@@ -32,14 +32,14 @@ class Series(NamedTuple):
 
 
 def changes(time_s: Floats, value: Floats) -> Series:
-    """Drops what repeats the value before it, and nothing but NaN at the start."""
+    """Drops values that repeat the one before, and NaN at the start."""
     same = (value[1:] == value[:-1]) | (np.isnan(value[1:]) & np.isnan(value[:-1]))
     keep = np.concatenate(([len(value) > 0 and not np.isnan(value[0])], ~same))[: len(value)]
     return Series(time_s[keep], value[keep])
 
 
 def thinned(series: Series, columns: int = COLUMNS) -> Series:
-    """First, lowest, highest and last value per pixel column: looks the same, spikes included."""
+    """Keeps the first, lowest, highest and last value of each pixel column, so that spikes stay."""
     count = len(series.time_s)
     if count <= 4 * columns:
         return series

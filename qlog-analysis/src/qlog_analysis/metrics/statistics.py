@@ -12,7 +12,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value and its 95 % interval; a bound is None where the samples set none.
+    """A value and its 95 % interval; a bound is None if the samples set none.
 
     Attributes:
         value: the estimate.
@@ -26,7 +26,7 @@ class Interval:
 
 
 def mean(samples: Sequence[float]) -> Interval:
-    """The mean with Student's interval; none from a single sample."""
+    """The mean with Student's interval, which a single sample does not have."""
     value = float(np.mean(samples))
     if len(samples) < 2:
         return Interval(value)
@@ -35,11 +35,11 @@ def mean(samples: Sequence[float]) -> Interval:
 
 
 def ratio_of_means(numerators: Sequence[float], denominators: Sequence[float]) -> Interval | None:
-    """The ratio of the means of paired samples with Fieller's interval; None over zero.
+    """The ratio of the means of paired samples with Fieller's interval; None if it divides by zero.
 
     The interval holds all ratios r for which the mean of a − r·b is not distinguishable from
-    zero (Fieller 1954). Where the mean of the denominators is itself not distinguishable from
-    zero there is no bounded interval, and so none is given.
+    zero (Fieller 1954). If the mean of the denominators is itself not distinguishable from zero,
+    no interval is bounded and none is given.
     """
     a, b = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
     mean_a, mean_b = float(a.mean()), float(b.mean())
@@ -59,5 +59,5 @@ def ratio_of_means(numerators: Sequence[float], denominators: Sequence[float]) -
 
 
 def t_quantile(degrees: int) -> float:
-    """Student's t that |t| exceeds with probability 5 %."""
+    """The value of Student's t that |t| exceeds with a probability of 5 %."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))

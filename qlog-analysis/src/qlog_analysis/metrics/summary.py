@@ -1,41 +1,50 @@
-"""What one trace comes to, whoever wrote it: throughput, round-trip times, losses."""
+"""The numbers of one trace, whichever program wrote it: throughput, round-trip times, losses.
+
+A number that the simulator measures too has the name, unit and meaning that `metrics.json` gives
+it for a flow. The others are described here.
+"""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from qlog_analysis.metrics.definitions import Metric
+from qlog_analysis.metrics.definitions import Metric, metric_of
 from qlog_analysis.metrics.delivery import delivered, is_application
 from qlog_analysis.metrics.losses import losses
-from qlog_analysis.metrics.samples import rtt_samples_ms, slow_start_times
+from qlog_analysis.metrics.samples import least_rtt_ms, slow_start_exit_s
+from qlog_analysis.names import showable
 from qlog_analysis.reading.reader import Trace
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of a connection as one end saw it; None where the trace does not tell."""
+    """The numbers of a connection as one end saw it; None if the trace does not tell."""
 
     trace: str
     connection: str
     program: str
     vantage: str
     duration_s: float | None
-    throughput_bps: float | None
-    throughput_from: str | None
+    delivered_bps: float | None
+    delivered_from: str | None
     delivered_bytes: int | None
-    packets_sent: int
-    bytes_sent: int | None
-    packets_received: int
-    bytes_received: int | None
-    packets_lost: int
+    sent_packets: int
+    sent_bytes: int | None
+    arrived_packets: int
+    arrived_bytes: int | None
+    lost_packets: int
     losses_from: str
-    loss_rate: float | None
-    rtt_min_ms: float | None
-    rtt_mean_ms: float | None
-    rtt_p95_ms: float | None
-    window_mean_bytes: float | None
-    window_max_bytes: float | None
+    loss_ratio: float | None
+    rtt_min_s: float | None
+    rtt_mean_s: float | None
+    rtt_p95_s: float | None
+    cwnd_mean_bytes: float | None
+    cwnd_max_bytes: float | None
     slow_start_exit_s: float | None
     records: int
     skipped_records: int
@@ -43,103 +52,111 @@ class Summary:
     truncated: bool
 
 
-METRICS = (
-    Metric(
-        "duration_s", "Duration", "s", 2,
+SHARED = (
+    "sent_packets",
+    "lost_packets",
+    "loss_ratio",
+    "rtt_min_s",
+    "rtt_mean_s",
+    "rtt_p95_s",
+    "slow_start_exit_s",
+)
+"""The metrics of a flow in `metrics.json` that a trace has too."""
+
+
+def _own(
+    name: str, label: str, unit: str, shown_unit: str, scale: float, digits: int, meaning: str
+) -> Metric:
+    better: Literal["high"] | None = "high" if name == "delivered_bps" else None
+    return Metric("flow", name, unit, label, shown_unit, scale, digits, better, meaning)
+
+
+_OWN = (
+    _own(
+        "duration_s", "Duration", "s", "s", 1.0, 2,
         "From the first to the last packet or change of a metric in the trace.",
     ),
-    Metric(
-        "throughput_bps", "Throughput", "Mbit/s", 2,
+    _own(
+        "delivered_bps", "Throughput in UDP payload", "bit/s", "Mbit/s", 1e-6, 2,
         "Bytes of application data packets (UDP payload) that got through, over the time from the "
-        "first that was sent to the last that arrived. Where the end sent more than it received: "
-        "what was acknowledged, or sent and not lost if the trace has no acknowledgements; else "
-        "what was received (throughput_from says which).",
-        scale=1e-6, better="high",
+        "first that was sent to the last that arrived. If the end sent more than it received, "
+        "these are the packets that were acknowledged, or those that were sent and not lost if "
+        "the trace has no acknowledgements; else they are the packets that it received "
+        "(delivered_from says which).",
     ),
-    Metric(
-        "delivered_bytes", "Delivered", "kB", 1, "The bytes that the throughput is from.",
-        scale=1e-3,
+    _own(
+        "delivered_bytes", "Delivered UDP payload", "bytes", "kB", 1e-3, 1,
+        "The bytes of which delivered_bps is the rate.",
     ),
-    Metric("packets_sent", "Packets sent", "", 0, "Packets of all kinds that were sent."),
-    Metric(
-        "bytes_sent", "Sent", "kB", 1, "Bytes of these packets, as the trace has their lengths.",
-        scale=1e-3,
+    _own(
+        "sent_bytes", "Sent UDP payload", "bytes", "kB", 1e-3, 1,
+        "The bytes of the packets that were sent, if the trace has their lengths.",
     ),
-    Metric("packets_received", "Packets received", "", 0, "Packets of all kinds that arrived."),
-    Metric(
-        "bytes_received", "Received", "kB", 1,
-        "Bytes of these packets, as the trace has their lengths.", scale=1e-3,
+    _own(
+        "arrived_packets", "Packets arrived", "packets", "packets", 1.0, 0,
+        "Packets of all kinds that arrived at this end.",
     ),
-    Metric(
-        "packets_lost", "Packets lost", "", 0,
-        "Packets declared lost: all that the trace logs, or the application data packets that "
-        "RFC 9002 §6.1 declares lost by the acknowledgements, if the program logs no losses "
-        "(losses_from says which).",
-        better="low",
+    _own(
+        "arrived_bytes", "Arrived UDP payload", "bytes", "kB", 1e-3, 1,
+        "The bytes of these packets, if the trace has their lengths.",
     ),
-    Metric(
-        "loss_rate", "Loss rate", "%", 3, "Packets lost over packets sent.",
-        scale=100, better="low",
+    _own(
+        "cwnd_mean_bytes", "Congestion window, mean", "bytes", "kB", 1e-3, 1,
+        "Mean over time of the congestion window.",
     ),
-    Metric(
-        "rtt_min_ms", "RTT, least", "ms", 2,
-        "The least RTT as the end last knew it (min_rtt, or BaseRTT of our controllers).",
-    ),
-    Metric(
-        "rtt_mean_ms", "RTT, mean", "ms", 2,
-        "Mean of the RTT samples, one per acknowledgement that arrived.", better="low",
-    ),
-    Metric(
-        "rtt_p95_ms", "RTT, 95th percentile", "ms", 2, "95th percentile of the same.",
-        better="low",
-    ),
-    Metric(
-        "window_mean_bytes", "Congestion window, mean", "kB", 1, "Mean over time.", scale=1e-3,
-    ),
-    Metric(
-        "window_max_bytes", "Congestion window, largest", "kB", 1, "The largest.", scale=1e-3,
-    ),
-    Metric(
-        "slow_start_exit_s", "Slow start left after", "s", 2,
-        "First change of the congestion state from slow_start, stable_growth or startup.",
+    _own(
+        "cwnd_max_bytes", "Congestion window, largest", "bytes", "kB", 1e-3, 1,
+        "The largest congestion window.",
     ),
 )  # fmt: skip
+
+_ORDER = (
+    "duration_s", "delivered_bps", "delivered_bytes", "sent_packets", "sent_bytes",
+    "arrived_packets", "arrived_bytes", "lost_packets", "loss_ratio", "rtt_min_s", "rtt_mean_s",
+    "rtt_p95_s", "cwnd_mean_bytes", "cwnd_max_bytes", "slow_start_exit_s",
+)  # fmt: skip
+
+
+def metrics() -> list[Metric]:
+    """The metrics of a summary, in the order of tables."""
+    known = {metric.name: metric for metric in _OWN}
+    known |= {name: metric_of("flow", name) for name in SHARED}
+    return [known[name] for name in _ORDER]
 
 
 def summarise(trace: Trace) -> Summary:
     """The numbers of a trace that was read with all packets received."""
     sent, received = trace.sent, trace.received
-    sends = _sends(trace)
-    source, first_s, last_s, size = _delivery_of(trace) if sends else _arrival_of(trace)
+    source, first_s, last_s, size = _delivery_of(trace) if _sends(trace) else _arrival_of(trace)
     span_s = None if first_s is None or last_s is None else last_s - first_s
     lost = len(trace.losses) if _logs_losses(trace) else len(losses(trace))
-    _, rtts = rtt_samples_ms(trace)
-    window_mean, window_max = _window(trace)
-    # Some log that the application had nothing to send as a state between others.
+    rtt_min_ms = least_rtt_ms(trace)
+    rtt = _held(trace, "smoothed_rtt_ms")
+    window = _held(trace, "window_bytes")
+    # Some programs log that the application had nothing to send as a state between others.
     states = trace.states.filter(pl.col("state") != "application_limited")
-    exit_s, _ = slow_start_times(states, 0.0)
     return Summary(
-        trace=trace.path.name,
+        trace=showable(trace.path.name),
         connection=trace.connection,
         program=trace.dialect.name,
         vantage=trace.vantage,
         duration_s=_duration_s(trace),
-        throughput_bps=None if not span_s or size is None else size * 8 / span_s,
-        throughput_from=source,
+        delivered_bps=None if not span_s or size is None else size * 8 / span_s,
+        delivered_from=source,
         delivered_bytes=size,
-        packets_sent=len(sent),
-        bytes_sent=_bytes(sent),
-        packets_received=len(received),
-        bytes_received=_bytes(received),
-        packets_lost=lost,
+        sent_packets=len(sent),
+        sent_bytes=_bytes(sent),
+        arrived_packets=len(received),
+        arrived_bytes=_bytes(received),
+        lost_packets=lost,
         losses_from="logged" if _logs_losses(trace) else "derived",
-        loss_rate=lost / len(sent) if len(sent) else None,
-        rtt_min_ms=_least_rtt_ms(trace),
-        rtt_mean_ms=float(rtts.mean()) if len(rtts) else None,
-        rtt_p95_ms=float(np.percentile(rtts, 95)) if len(rtts) else None,
-        window_mean_bytes=window_mean,
-        window_max_bytes=window_max,
-        slow_start_exit_s=exit_s,
+        loss_ratio=lost / len(sent) if len(sent) else None,
+        rtt_min_s=None if rtt_min_ms is None else rtt_min_ms / 1000,
+        rtt_mean_s=None if rtt is None else rtt.mean() / 1000,
+        rtt_p95_s=None if rtt is None else rtt.percentile(95) / 1000,
+        cwnd_mean_bytes=None if window is None else window.mean(),
+        cwnd_max_bytes=None if window is None else float(window.values.max()),
+        slow_start_exit_s=slow_start_exit_s(states),
         records=trace.records,
         skipped_records=trace.skipped,
         unordered_records=trace.unordered,
@@ -148,7 +165,7 @@ def summarise(trace: Trace) -> Summary:
 
 
 def warnings(trace: Trace) -> list[str]:
-    """What went wrong when a trace was read, for people."""
+    """The problems that were met in a trace, for people."""
     out = []
     if trace.skipped:
         out.append(f"{trace.skipped} of {trace.records} records could not be read; skipped")
@@ -172,7 +189,7 @@ def _bytes(packets: pl.DataFrame) -> int | None:
 
 
 def _sends(trace: Trace) -> bool:
-    """Whether this end sent more than it received, by bytes, or by packets without lengths."""
+    """True if this end sent more than it received: in bytes, or in packets without lengths."""
     sent, received = _bytes(trace.sent), _bytes(trace.received)
     if sent is None or received is None:
         return len(trace.sent) >= len(trace.received)
@@ -183,7 +200,7 @@ _Delivery = tuple[str | None, float | None, float | None, int | None]
 
 
 def _delivery_of(trace: Trace) -> _Delivery:
-    """Where what a sender got through is read from, from when to when, and how much it is."""
+    """The source of a sender's delivery, its first and last time in seconds, and its bytes."""
     sent = trace.sent.filter(is_application())
     if sent.is_empty():
         return None, None, None, None
@@ -214,20 +231,30 @@ def _duration_s(trace: Trace) -> float | None:
     return float(max(time[-1] for time in times) - min(time[0] for time in times)) / 1000
 
 
-def _least_rtt_ms(trace: Trace) -> float | None:
-    for column in ("vegas_base_rtt_ms", "min_rtt_ms"):
-        known = trace.metrics[column].drop_nulls()
-        if len(known):
-            return float(known[-1])
-    return None
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Values that hold until the next one, with the times for which they hold."""
+
+    values: Floats
+    held: Floats
+
+    def mean(self) -> float:
+        """The mean over time."""
+        return float(np.average(self.values, weights=self.held))
+
+    def percentile(self, percent: float) -> float:
+        """The least value that the quantity does not exceed for this part of the time."""
+        order = np.argsort(self.values, kind="stable")
+        part = np.cumsum(self.held[order]) / self.held.sum()
+        place = int(np.searchsorted(part, percent / 100 - 1e-12))
+        return float(self.values[order][place])
 
 
-def _window(trace: Trace) -> tuple[float | None, float | None]:
-    """The congestion window's mean over time, and its largest value."""
-    known = trace.metrics.select("time_ms", "window_bytes").drop_nulls()
+def _held(trace: Trace, column: str) -> _Held | None:
+    """A metric over time, from its first value to the last change of any metric."""
+    known = trace.metrics.select("time_ms", column).drop_nulls()
     if known.is_empty():
-        return None, None
-    window = known["window_bytes"].to_numpy()
-    held = np.diff(known["time_ms"].to_numpy(), append=known["time_ms"][-1])
-    mean = float(np.average(window, weights=held)) if held.sum() > 0 else float(window[-1])
-    return mean, float(window.max())
+        return None
+    values = known[column].to_numpy()
+    held = np.diff(known["time_ms"].to_numpy(), append=trace.metrics["time_ms"][-1])
+    return _Held(values, held) if held.sum() > 0 else _Held(values[-1:], np.ones(1))

@@ -1,4 +1,4 @@
-"""Moments of a connection that a trace graph marks (Brakmo et al. 1994 §2.2), and its rate."""
+"""The moments of a connection that a trace graph marks (Brakmo et al. 1994 §2.2), and its rate."""
 
 from dataclasses import dataclass
 
@@ -14,20 +14,20 @@ from qlog_analysis.reading.reader import Trace
 Floats = NDArray[np.float64]
 
 RATE_SEGMENTS = 12
-"""Segments from which the sending rate is calculated (Brakmo et al. 1994 §2.2)."""
+"""The number of segments in the sending rate (Brakmo et al. 1994 §2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Moments in seconds since the trace began; empty where a trace does not tell.
+    """Moments in seconds since the trace began; empty if the trace does not tell.
 
     Attributes:
         sent_s: application data packets sent.
         acks_s: packets with acknowledgements that arrived.
-        lost_s: when packets were sent that were later declared lost.
-        timers_s: when the loss detection timer fired: a probe timeout, or a loss that no arriving
-            packet told of. TCP's coarse-grained timer, which woke up at fixed times, has no other
-            counterpart in QUIC.
+        lost_s: packets sent that were later declared lost.
+        timers_s: the loss detection timer fired: for a probe timeout, or for a loss without an
+            arriving packet. TCP's coarse-grained timer, which woke up at fixed times, has no
+            other counterpart in QUIC.
         timeouts_s: probe timeouts (RFC 9002 §6.2).
         held_s: packets that waited although the window had room: spike suppression, or pacing.
         decisions_s: the ends of rounds, when Vegas decides on its window.
@@ -95,7 +95,7 @@ def _decisions(trace: Trace) -> Floats:
 def _held(trace: Trace, sent: pl.DataFrame) -> Floats:
     """Packets for which the window had room before they were sent, though there was data to send.
 
-    A trace says this only of a sender that paces, and by the metrics in force before the packet.
+    A trace tells this only of a sender that paces, by the metrics in force before the packet.
     """
     before = trace.metrics.select(
         pl.col("time_ms").alias("metrics_ms"),

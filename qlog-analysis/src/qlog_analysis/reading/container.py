@@ -1,8 +1,8 @@
-"""How the records of a qlog file follow one another.
+"""The containers of qlog: the ways in which records follow one another in a file.
 
-JSON-SEQ (RFC 7464: each record between RS and LF), one JSON text per line, or one JSON document
-that contains all traces (qlog 0.1 to 0.4). Sequences are read in blocks, so that memory stays
-small; a document is held as a whole.
+There are three: JSON-SEQ (RFC 7464: each record between RS and LF), one JSON text per line, and
+one JSON document that contains all traces (qlog 0.1 to 0.4). Sequences are read in blocks, so that
+memory stays small; a document is held as a whole.
 """
 
 import contextlib
@@ -21,30 +21,30 @@ from qlog_analysis.reading.dialects import rows
 from qlog_analysis.reading.unpacking import Unpacked, what_is
 
 BLOCK_BYTES = 2 << 20
-"""How much of a file is decoded at a time: bounds the memory; more is slower, as is much less."""
+"""The bytes that are decoded at a time, which bound the memory; far more or fewer are slower."""
 
-# A first record longer than this is no header.
+# A first record longer than this is not a header.
 _MOST_HEADER_BYTES = 1 << 20
 
-# As many records show what the events of a trace are called.
+# So many records show the names of the events of a trace.
 _SOME_RECORDS = 5000
 
 _RS = b"\x1e"
 _LF = b"\n"
 _BOM = b"\xef\xbb\xbf"
 _SHORT_BYTES = 16
-# A control character has no place in JSON, so that as the separator of columns it never splits.
+# A control character has no place in JSON, so that it never splits a record into columns.
 _NEVER = "\x01"
 
 _HEADER_FIELDS = {"file_schema", "qlog_version", "qlog_format", "traces"}
-# Where an event of a damaged document may begin: as an object, or as a row of draft-01.
+# The places where an event of a damaged document may begin, as an object or a row of draft-01.
 _EVENT_START = re.compile(
     r'\{\s*"(?:time|name|data|category|group_id|relative_time)"\s*:|\[\s*"?[\d.]+"?\s*,\s*"'
 )
 
 
 def decode(text: str) -> Any:
-    """What a JSON text says; NaN and Infinity are no JSON.
+    """Decodes a JSON text; NaN and Infinity are not JSON.
 
     Raises:
         ValueError: it is not JSON.
@@ -61,10 +61,10 @@ _DECODER = json.JSONDecoder()
 
 
 def _decode_at(text: str, start: int) -> tuple[Any, int]:
-    """What a JSON text within another says, and where it ends.
+    """Decodes a JSON text within another; returns its value and the place where it ends.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no JSON text at this place.
     """
     try:
         _, end = _DECODER.raw_decode(text, start)
@@ -74,7 +74,7 @@ def _decode_at(text: str, start: int) -> tuple[Any, int]:
 
 
 def values(texts: Iterable[str]) -> Iterator[Any]:
-    """What JSON texts say; None for what is not JSON, after the events that are found in it."""
+    """Decodes JSON texts; one that is not JSON gives the events that are found in it, and None."""
     for text in texts:
         try:
             yield decode(text)
@@ -90,22 +90,22 @@ class Lines:
     """Some records of a sequence as text, in order; the last of the file may be cut off."""
 
     number: int
-    """Of which of the file's traces these are, from 1."""
+    """The number of the trace in the file that they belong to, from 1."""
     header: Mapping[str, Any]
-    """The header of that trace, empty if it is missing."""
+    """The header of that trace, or empty if it is missing."""
     texts: pl.Series
     undecodable: int
-    """Records between these that are not UTF-8."""
+    """The number of records between these that are not UTF-8."""
     last: bool
 
     @property
     def names(self) -> str:
-        """Some of the text, without blanks: enough to see what the events are called."""
+        """A part of the text, without blanks, that shows the names of the events."""
         return "".join(self.texts.head(_SOME_RECORDS)).replace(" ", "")
 
     @property
     def cut_off(self) -> bool:
-        """Whether the file ends in the middle of a record."""
+        """True if the file ends in the middle of a record."""
         return self.last and len(self.texts) > 0 and not looks_whole(self.texts.tail(1)).all()
 
 
@@ -119,7 +119,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A contained trace: its header, its events, and how many of them could not be read."""
+    """A contained trace: its header, its events, and the number of those that could not be read."""
 
     trace: Mapping[str, Any]
     events: list[Any]
@@ -131,10 +131,10 @@ class QlogFile:
     """A file whose header has been read.
 
     Attributes:
-        header: the header, empty if it is missing.
+        header: the header, or empty if it is missing.
         documents: the traces, if the file is one JSON document; None for a sequence.
-        separator: what stands between the records of a sequence.
-        number: of which trace the records are that were taken apart last, from 1.
+        separator: the byte between the records of a sequence.
+        number: the number of the trace whose records were taken apart last, from 1.
     """
 
     def __init__(self, path: Path, file: Unpacked) -> None:
@@ -156,7 +156,7 @@ class QlogFile:
                 break
             block += more
         self._rest = block = block.removeprefix(_BOM).lstrip(b" \t\r\n")
-        # Whatever comes before the first RS of JSON-SEQ is damage.
+        # Anything before the first RS of JSON-SEQ is damage.
         self.separator = _RS if _RS in block[:_MOST_HEADER_BYTES] else _LF
         start = len(_RS) if block.startswith(_RS) else 0
         end = block.find(self.separator, start)
@@ -171,7 +171,7 @@ class QlogFile:
         named = b'"events"' in block or b'"traces"' in block
         if self.separator == _LF and named and not _is_event(record) and self._read_document():
             return
-        # The header may be missing, or be damaged: then it is a record that cannot be read.
+        # The header may be missing, or be damaged, which makes it a record that cannot be read.
         sample = self._rest[:_MOST_HEADER_BYTES]
         at = 0
         for part in sample.split(self.separator):
@@ -179,7 +179,7 @@ class QlogFile:
             if _is_event(record):
                 return
             if _begins_trace(record):
-                # What is in front of it belongs to no trace.
+                # Anything in front of it belongs to no trace.
                 self.header = record
                 self._rest = self._rest[:at] + self._rest[at + len(part) + 1 :]
                 return
@@ -188,7 +188,7 @@ class QlogFile:
             raise NotQlogError(f"{path}: not a qlog trace: {what_is(block)}")
 
     def _read_document(self) -> bool:
-        """Reads a JSON document; false if there are no events in it."""
+        """Reads a JSON document; returns false if there are no events in it."""
         parts = [self._rest]
         while more := self._file.read(BLOCK_BYTES):
             parts.append(more)
@@ -211,11 +211,11 @@ class QlogFile:
         return self.documents is not None
 
     def blocks(self) -> Iterator[Block]:
-        """The records of a sequence after the header, some at a time."""
+        """Yields the records of a sequence after the header, some at a time."""
         more, self._rest = self._rest, b""
         parts: list[bytes | memoryview] = []
         while more:
-            # What follows the last separator may go on in the next block.
+            # A record after the last separator may go on in the next block.
             cut = more.rfind(self.separator) + 1
             parts.append(memoryview(more)[:cut])
             if cut:
@@ -226,10 +226,10 @@ class QlogFile:
         yield Block(b"".join(parts), last=True)
 
     def take_apart(self, block: Block) -> Iterator[Lines]:
-        """The records of the next block, each for itself.
+        """Yields the single records of the next block.
 
         NOTE: main-schema-14 has one trace in a sequence. Files that were put after one another
-        have several: each header begins another trace.
+        have several, each of which begins with a header.
         """
         texts, undecodable = _split(block.text, self.separator)
         header = self.header if self._later_header is None else self._later_header
@@ -241,12 +241,12 @@ class QlogFile:
             self._later_header = header = record
             start, undecodable = place + 1, 0
         texts = texts.slice(start)
-        # A trace is known by its first records, which may come with the next block.
+        # A trace is recognised by its first records, which may come with the next block.
         if len(texts) or undecodable or block.last:
             yield Lines(self.number, header, texts, undecodable, block.last)
 
     def lines(self) -> Iterator[Lines]:
-        """The records of a sequence after the header, each for itself."""
+        """Yields the single records of a sequence after the header."""
         for block in self.blocks():
             yield from self.take_apart(block)
 
@@ -264,19 +264,19 @@ def _is_event(record: Mapping[str, Any]) -> bool:
 
 
 def _begins_trace(record: Mapping[str, Any]) -> bool:
-    """Whether a record in the middle of a sequence is a header."""
+    """True if a record in the middle of a sequence is a header."""
     return bool(record.keys() & _HEADER_FIELDS) and isinstance(record.get("trace"), dict)
 
 
 def _headers(texts: pl.Series) -> list[tuple[int, Mapping[str, Any]]]:
-    """Which of these records are headers."""
+    """The places and contents of the records that are headers."""
     places = texts.str.contains('"trace"', literal=True).arg_true().to_list()
     records = [(place, _object(texts[place].encode())) for place in places]
     return [(place, record) for place, record in records if _begins_trace(record)]
 
 
 def _salvaged(text: str) -> Iterator[Document]:
-    """The events of a document that is damaged or cut off, each for itself."""
+    """Yields the traces of a document that is damaged or cut off, with the events left whole."""
     arrays = [match.end() for match in re.finditer(r'"events"\s*:\s*\[', text)] or [0]
     for start, stop in zip(arrays, [*arrays[1:], len(text)], strict=True):
         before = text[max(0, start - 4096) : start]
@@ -307,9 +307,9 @@ def _salvaged(text: str) -> Iterator[Document]:
 
 
 def salvage(text: str) -> tuple[list[str], bool]:
-    """The events in a text that is no JSON, or two, and whether there is anything else in it.
+    """The events in a text that is not one JSON text; true if there is anything else in it.
 
-    Where a separator is lost or a record is cut off, the next one follows on the same line.
+    If a separator is lost or a record is cut off, the next one follows on the same line.
     """
     events = []
     at = 0
@@ -347,14 +347,14 @@ def _split(block: bytes, separator: bytes) -> tuple[pl.Series, int]:
                 ]
         lines = _as_lines(separator.join(good), separator)
     lines = lines.drop_nulls()
-    # A longer line is hardly blank, and to look at all of them takes time.
+    # A longer line is hardly blank, and looking at all of them takes time.
     if (lines.str.len_bytes() < _SHORT_BYTES).any():
         lines = lines.filter(lines.str.strip_chars() != "")
     return lines, undecodable
 
 
 def _as_lines(block: bytes, separator: bytes) -> pl.Series:
-    # A record with it is damaged, and stays so with another of its kind.
+    # A record with this character is damaged, and stays so with another control character.
     unsplit = block.replace(_NEVER.encode(), b"\x02")
     return pl.read_csv(
         unsplit,
@@ -369,5 +369,5 @@ def _as_lines(block: bytes, separator: bytes) -> pl.Series:
 
 
 def looks_whole(texts: pl.Series) -> pl.Series:
-    """Whether texts begin and end as JSON objects do."""
+    """True for texts that begin and end as JSON objects do."""
     return texts.str.starts_with("{") & texts.str.strip_chars_end().str.ends_with("}")

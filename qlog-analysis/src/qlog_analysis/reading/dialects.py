@@ -1,8 +1,8 @@
-"""How other programs' qlog differs from what this package reads, one place per dialect.
+"""The differences of programs' qlog from the drafts, in one place for each dialect.
 
-All is read as the drafts have it (main-schema-14, quic-events-13): names such as
+Everything is read in the form of main-schema-14 and quic-events-13: names such as
 `quic:packet_sent`, times and RTTs in milliseconds, rates in bits per second, lengths in `raw`. A
-`Dialect` turns an event of another form into that.
+`Dialect` describes another form, and a `Translator` turns its events into this one.
 """
 
 import math
@@ -13,17 +13,17 @@ from typing import Any
 Event = dict[str, Any]
 
 NO_SSTHRESH = 2.0**63
-"""Slow start thresholds from here on mean "none": quiche and quinn start at 2^64 - 1."""
+"""Slow start thresholds from here on mean "none"; quiche and quinn start at 2^64 - 1."""
 
 CONVERTED = "converter"
-"""The field of the header that files written by this package have."""
+"""The header field of the files that this package writes."""
 
 METRICS = "quic:recovery_metrics_updated"
 PARAMETERS = "quic:recovery_parameters_set"
 
 _RTTS = ("min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance")
 
-# Names of main-schema-01 to -07 by what follows the colon, where it is not the same today.
+# Names of main-schema-01 to -07 without their category, if they have changed since.
 _RENAMED = {
     "metrics_updated": "recovery_metrics_updated",
     "metric_update": "recovery_metrics_updated",
@@ -44,14 +44,14 @@ class Dialect:
     """A program's way of writing qlog.
 
     Attributes:
-        name: what it is called in summaries.
-        logs_losses: whether a trace without packet_lost events is one without losses.
-        pacing_bits: what to multiply its pacing_rate with to have bits per second.
-        rtt_ms: what to multiply its RTTs with to have milliseconds.
+        name: its name in summaries.
+        logs_losses: true if a trace without packet_lost events is one without losses.
+        pacing_bits: the factor from its pacing_rate to bits per second.
+        rtt_ms: the factor from its RTTs to milliseconds.
         initial_rtt: an RTT that stands for "no sample yet".
-        native: whether its events are read as they are: the reader knows what is left to change.
-        from_first_event: whether times count from the first event: where the zero of the trace
-            is another (the process, 1970).
+        native: true if the reader takes its events without translation.
+        from_first_event: true if times are to count from the first event, because the trace has
+            another zero (the start of the process, 1970).
     """
 
     name: str
@@ -64,7 +64,7 @@ class Dialect:
 
 
 def _draft(event: Event, dialect: Dialect) -> Event:
-    """An event of any draft, as today's. Leaves the given one as it is.
+    """Turns an event of any draft into one of today's, and leaves the given one unchanged.
 
     Raises:
         ValueError, TypeError, AttributeError, OverflowError: a field has a senseless value.
@@ -100,7 +100,7 @@ def _draft(event: Event, dialect: Dialect) -> Event:
 def _packet(data: Event) -> None:
     header = dict(data.get("header") or {})
     raw = dict(data.get("raw") or {})
-    # aioquic's packet_lost and the first drafts have these outside the header.
+    # aioquic's packet_lost and the first drafts have these fields outside the header.
     for old in ("packet_type", "type"):
         if old in data:
             header.setdefault("packet_type", data.pop(old))
@@ -111,9 +111,9 @@ def _packet(data: Event) -> None:
     if "packet_type" in header:
         header["packet_type"] = _packet_type(header["packet_type"])
     if isinstance(header.get("version"), str):
-        # Programs leave out the zeros in front; the drafts want whole bytes.
+        # Programs leave out leading zeros; the drafts require whole bytes.
         header["version"] = header["version"].removeprefix("0x").zfill(8)
-    # Before main-schema-02 sizes were in the header; quinn has the packet's there still.
+    # Before main-schema-02 sizes were in the header, and quinn still has the packet's there.
     size = header.pop("packet_size", None)
     payload = header.pop("payload_length", None)
     if size is None and "length" not in raw:
@@ -155,7 +155,7 @@ def _metrics(data: Event, dialect: Dialect) -> None:
     if "cwnd" in data:
         data["congestion_window"] = data.pop("cwnd")
     if dialect.initial_rtt is not None and data.get("latest_rtt") == dialect.initial_rtt:
-        # Logged as if it had been measured.
+        # The initial RTT is logged as if it had been measured.
         for name in _RTTS:
             data.pop(name, None)
     for name in _RTTS:
@@ -166,14 +166,14 @@ def _metrics(data: Event, dialect: Dialect) -> None:
 
 
 def whole(value: Any) -> int:
-    """An integer that may be written as text, as the first drafts have it.
+    """Reads an integer, which the first drafts write as text.
 
     Raises:
-        ValueError, TypeError: it is none, or is below 0 or above what QUIC has.
+        ValueError, TypeError: it is not an integer from 0 to 2^62 - 1.
     """
     number = int(value)
     if isinstance(value, bool) or not 0 <= number < 1 << 62 or number != float(value):
-        raise ValueError(f"{value!r} is no integer of QUIC")
+        raise ValueError(f"{value!r} is not an integer from 0 to 2^62 - 1")
     return number
 
 
@@ -184,17 +184,17 @@ QUICHE = Dialect(
     from_first_event=False,
     native=True,
 )
-"""quiche 0.25 and later, as it is: what most traces here are, and so read without translation."""
+"""quiche 0.25 and later. Most traces here are of it, so that they are read without translation."""
 
 OLD_QUICHE = Dialect("quiche before 0.25", pacing_bits=8.0)
 """The names of draft-02, in JSON-SEQ."""
 
 CANONICAL = Dialect("qlog-analysis", logs_losses=True, from_first_event=False, native=True)
-"""What `convert` writes, and what all others are turned into."""
+"""The form that `convert` writes and that all others are turned into."""
 
 QUIC_GO = Dialect("quic-go", logs_losses=True, native=True)
-"""0.5x: the names of draft-02 in the container of main-schema-11 and later; what follows the colon
-is all that the reader looks at."""
+"""0.5x: the names of draft-02 in the container of main-schema-11 and later. The reader looks only
+at the part of a name after the colon."""
 
 QUINN = Dialect("quinn", logs_losses=True, rtt_ms=1000.0, initial_rtt=0.333)
 """0.11: RTTs in seconds, no frames, all connections of an endpoint in one file."""
@@ -210,9 +210,9 @@ def recognise(header: Mapping[str, Any], trace: Mapping[str, Any], names: str) -
     """The dialect of a trace.
 
     Args:
-        header: the header of the file, empty if it has none.
+        header: the header of the file, or empty if it has none.
         trace: the header of the trace in it.
-        names: some of the file's text, to judge a file without header by.
+        names: a part of the file's text, by which a file without a header is judged.
     """
     vantage = trace.get("vantage_point")
     point = vantage if isinstance(vantage, dict) else {}
@@ -223,7 +223,7 @@ def recognise(header: Mapping[str, Any], trace: Mapping[str, Any], names: str) -
     if str(point.get("name", "")).startswith("aioquic"):
         return AIOQUIC
     if "file_schema" in header and "qlog_version" not in header:
-        # The schemas that the Rust crate names, and what makes it differ from a later one.
+        # The Rust crate names these schemas; a later one has a time format or a code version too.
         plain = not ({"time_format"} & _common(trace).keys())
         return QUICHE if plain and "code_version" not in header else DRAFTS
     if header.get("qlog_version") == "0.3" and "traces" not in header:
@@ -258,17 +258,17 @@ class Clock:
         self._first: float | None = None
         self._now = 0.0
         self.scale = 1e-3 if units == "us" else 1.0
-        """What a time is multiplied with to have milliseconds."""
+        """The factor from a time to milliseconds."""
 
     def ms(self, event: Event) -> float:
         """The time of the next event.
 
         Raises:
-            ValueError, TypeError: it has none.
+            ValueError, TypeError: it has no time.
         """
         time = float(event["time"]) * self.scale
         if not math.isfinite(time):
-            raise ValueError(f"{event['time']!r} is no time")
+            raise ValueError(f"{event['time']!r} is not a time")
         if str(event.get("time_format", self._format)) in {"delta", "relative_to_previous_event"}:
             time += self._now
         self._now = time
@@ -279,9 +279,9 @@ class Clock:
 
 @dataclass(slots=True)
 class _Groups:
-    """Which connection the events of a file belong to, by their group_id.
+    """Finds the connection that an event belongs to by its group_id.
 
-    NOTE: a client of quinn gives its events another group_id from the server's first packet on:
+    NOTE: from the server's first packet on, a client of quinn gives its events another group_id:
     the connection id that the server chose.
     """
 
@@ -290,7 +290,7 @@ class _Groups:
     _answered: str | None = None
 
     def name(self, event: Event) -> str:
-        """The first group_id of the event's connection; empty if it has none."""
+        """The first group_id of the event's connection, or empty if it has none."""
         group = str(event.get("group_id", ""))
         what = event["name"]
         data = event["data"]
@@ -314,7 +314,7 @@ class Translator:
     _groups: _Groups = field(default_factory=_Groups)
 
     def __call__(self, event: Any) -> Event | None:
-        """The event, None if it is none or has senseless values."""
+        """The event, or None if it is not an event or has senseless values."""
         try:
             if not isinstance(event["name"], str) or not isinstance(event.get("data", {}), dict):
                 return None
@@ -334,7 +334,7 @@ class Translator:
 
 
 def rows(trace: Mapping[str, Any]) -> Iterator[Any]:
-    """The events of a trace of contained JSON: as objects, or as draft-01 has them, as rows."""
+    """Yields the events of a trace of contained JSON, which are objects or, in draft-01, rows."""
     events = trace.get("events")
     if not isinstance(events, list):
         return

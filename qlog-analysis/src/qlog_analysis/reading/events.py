@@ -1,8 +1,8 @@
-"""The kinds of events that are read: how one is found, what is decoded of it, and its columns.
+"""The kinds of events that are read, with the fields that are decoded and their columns.
 
-msgspec decodes a record into objects that have the used fields only, and checks their types; it
-passes over all other fields without making anything of them, which is what makes it quick. Fields
-that are not there are None.
+msgspec decodes a record into objects that have only the fields that are used, and checks their
+types. It passes over all other fields without making objects of them, which makes it quick. Fields
+that are missing are None.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ _Integer = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class _Fields(msgspec.Struct, gc=False):
-    """Fields of an object; they refer to no other one in a circle, so none needs collecting."""
+    """Fields of an object; they form no cycles, so that the garbage collector can ignore them."""
 
 
 class _Header(_Fields):
@@ -60,7 +60,7 @@ class _Count(_Fields):
 
 
 class _MetricsData(_Fields):
-    # In the order that quiche writes them in, in which msgspec looks for them.
+    # In the order in which quiche writes them, which is the one that msgspec tries first.
     cf_app_limited: bool | None = None
     cf_lost_packets: _Count | None = None
     vegas_base_rtt_ms: float | None = None
@@ -112,26 +112,26 @@ class Kind:
 
     Attributes:
         marker: the end of the event's name, as it stands in a record.
-        event: what a record is decoded into.
-        tables: what becomes of decoded records; the first table has a row for each that has what
-            it must have. That of no records has all columns, others need not have those that are
-            empty.
-        wanted: text without which a record of this kind holds nothing of use.
-        useful: the same of decoded records, None if all are of use.
+        event: the type that a record is decoded into.
+        tables: makes tables of decoded records. The first table has a row for each record that
+            is complete. The tables of no records have all columns; others may lack columns
+            that are empty.
+        needed: a text without which a record of this kind is of no use.
+        useful: the same check on decoded records, or None if all are of use.
     """
 
     marker: str
     event: type[msgspec.Struct]
     tables: Callable[[Sequence[Any]], tuple[pl.DataFrame, ...]]
-    wanted: str = ""
+    needed: str = ""
     useful: Callable[[Any], bool] | None = None
 
 
 def _with(table: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """The rows that have these columns."""
+    """The rows that have values in these columns."""
     if any(table[name].null_count() for name in names):
         return table.drop_nulls(names)
-    # drop_nulls would start polars' threads all the same.
+    # drop_nulls would start polars' threads for nothing.
     return table
 
 
@@ -177,7 +177,7 @@ _SPACES = {"initial": "initial", "handshake": "handshake"}
 
 def _acked(events: Sequence[_Acked]) -> tuple[pl.DataFrame, pl.DataFrame]:
     rows = [
-        # NOTE: the drafts let the space be left out; most packets are application data.
+        # NOTE: the drafts make the space optional; most packets are application data.
         (event.time, _SPACES.get(event.data.packet_number_space or "", "1RTT"), first, last)
         for event in events
         for first, last in _ranges(event.data.packet_numbers)
@@ -223,7 +223,7 @@ _RENAMED = {
 _OTHER_TYPES: schemas.Schema = {"cf_app_limited": pl.Boolean, "cf_lost_packets": pl.Int64}
 
 
-# What most metrics events of a full trace have; most have nothing else.
+# The fields of most metrics events of a full trace; most have no others.
 _FREQUENT = ("bytes_in_flight", "smoothed_rtt", "latest_rtt", "pacing_rate", "cf_app_limited")
 _RARE = tuple(name for name in _MetricsData.__struct_fields__ if name not in _FREQUENT)
 _NOTHING = _MetricsData()
@@ -233,7 +233,7 @@ def _metrics(metrics: Sequence[_Metrics]) -> tuple[pl.DataFrame]:
     data = [one.data for one in metrics]
     columns = [pl.Series("time_ms", [one.time for one in metrics], pl.Float64)]
     columns += [_column(name, list(map(attrgetter(name), data))) for name in _FREQUENT]
-    # Without what was taken out already most are equal to one that never had anything.
+    # Without these fields most are equal to one that never had any.
     for one in data:
         one.bytes_in_flight = one.smoothed_rtt = one.latest_rtt = one.pacing_rate = None
         one.cf_app_limited = None
@@ -241,7 +241,7 @@ def _metrics(metrics: Sequence[_Metrics]) -> tuple[pl.DataFrame]:
     for name in _RARE:
         value_of = attrgetter(name)
         known = [(place, value_of(one)) for place, one in with_rare if value_of(one) is not None]
-        # A column of nothing is left to be filled in when all tables are put together.
+        # An empty column is added when all tables are put together.
         if known or not data:
             values: list[Any] = [None] * len(data)
             for place, value in known:
@@ -258,10 +258,10 @@ def _column(name: str, values: list[Any]) -> pl.Series:
 
 SENT = Kind(':packet_sent"', _Packet, _sent)
 RECEIVED = Kind(':packet_received"', _Received, _received)
-RECEIVED_ACKS = replace(RECEIVED, wanted='"acked_ranges"', useful=_acknowledges)
-"""Only those with acknowledgements."""
+RECEIVED_ACKS = replace(RECEIVED, needed='"acked_ranges"', useful=_acknowledges)
+"""The received packets with acknowledgements only."""
 METRICS = Kind('metrics_updated"', _Metrics, _metrics)
 STATES = Kind(':congestion_state_updated"', _State, _states)
 LOST = Kind(':packet_lost"', _Packet, _lost)
 ACKED = Kind(':packets_acked"', _Acked, _acked)
-"""Packets as they were acknowledged for the first time, by programs that log no frames."""
+"""Packets that were acknowledged for the first time, as programs that log no frames have them."""

@@ -1,7 +1,7 @@
 """Work on many traces, on all cores.
 
-Traces are large and independent of each other, so each is read and reduced in a process of its
-own pool, and only the reduced form comes back.
+Traces are large and independent of each other. Each is read and reduced in a process of a pool,
+and only the reduced form comes back.
 """
 
 import multiprocessing
@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 Count = Callable[[int], None]
-"""Told of bytes read."""
+"""Told the number of bytes after each part that was read."""
 
 
 class Task(Protocol):
-    """A trace and what to make of it; it is sent to another process, and so is what it makes."""
+    """Work on a trace. It is sent to another process, and its result is sent back."""
 
     @property
     def trace(self) -> Path:
         """The file."""
 
     def run(self, on_bytes: Count) -> Any:
-        """Reads and reduces it."""
+        """Reads and reduces the trace."""
 
 
 _Result = TypeVar("_Result")
@@ -49,10 +49,10 @@ def _run_in_worker(task: Task) -> Any:
 
 
 def run_all(tasks: Sequence[Task], on_bytes: Count) -> list[Any]:
-    """Runs tasks on all cores; gives their results in the order of the tasks.
+    """Runs tasks on all cores; returns their results in the order of the tasks.
 
     Raises:
-        Exception: what the first task that failed raised.
+        Exception: the exception of the first task that failed.
     """
     workers = min(_cores(), len(tasks))
     if workers < 2:
@@ -64,7 +64,7 @@ def run_all(tasks: Sequence[Task], on_bytes: Count) -> list[Any]:
         _one_thread_each(),
         ProcessPoolExecutor(workers, context, _start_worker, (counter,)) as pool,
     ):
-        # The longest first, so that no core is left with it at the end.
+        # The largest come first, so that no core is left with one at the end.
         order = sorted(range(len(tasks)), key=lambda i: size(tasks[i].trace), reverse=True)
         futures = {i: pool.submit(_run_in_worker, tasks[i]) for i in order}
         try:
@@ -77,7 +77,7 @@ def run_all(tasks: Sequence[Task], on_bytes: Count) -> list[Any]:
 
 
 def size(path: Path) -> int:
-    """The size of a file in bytes; 0 if there is none."""
+    """The size of a file in bytes, or 0 if there is none."""
     return path.stat().st_size if path.is_file() else 0
 
 
@@ -88,7 +88,7 @@ def _cores() -> int:
 
 
 def _until_done(futures: Iterable[Future[_Result]], counter: "Synchronized[int]") -> Iterator[int]:
-    """Yields the bytes that were read since the last time; stops early when a future fails."""
+    """Yields the bytes that were read since the last time, until all are done or one fails."""
     told = 0
     pending = set(futures)
     while pending:
@@ -102,7 +102,7 @@ def _until_done(futures: Iterable[Future[_Result]], counter: "Synchronized[int]"
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Has the processes started meanwhile run polars on one thread: there is one per core."""
+    """Makes processes started within it run polars on one thread, since each has a core."""
     name = "POLARS_MAX_THREADS"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -1,9 +1,9 @@
 """Reads qlog traces into one tidy table per kind of event.
 
-Blocks of records that are as expected are decoded as they are (see `regular`). Others polars takes
-apart into records and sorts these by the name of their event; of the kinds that are used, msgspec
-decodes the fields that are used (see `events`). Traces of other programs are first brought into the
-form of today's drafts, event by event (see `dialects`), which is slower.
+Blocks of records that are as expected are decoded at once (see `regular`). polars takes others
+apart into records and sorts them by the name of their event, and msgspec decodes the fields that
+are used (see `events`). Traces of other programs are first brought into the form of today's
+drafts, event by event (see `dialects`), which is slower.
 """
 
 import gc
@@ -48,33 +48,33 @@ class Trace:
 
     Attributes:
         path: the file.
-        header: the header of the file, empty if it is missing.
-        connection: which of the file's connections this is, empty if it has but one: "trace" and
-            `number`, if it has several traces, and `group`, as far as there is one.
-        number: which of the file's traces it is in, from 1; one may have several connections.
-        group: the group_id of its events, where a trace has those of several connections.
-        vantage: the end that logged it: "server", "client", "network" or "unknown"; found out by
-            the packets, when the trace does not say and all received ones were asked for.
-        dialect: how the program that wrote it does that.
+        header: the header of the file, or empty if it is missing.
+        connection: the name of the connection in the file, or empty if it is the only one:
+            "trace" and `number` if there are several traces, and `group` if there is one.
+        number: the number of the trace in the file, from 1; one may have several connections.
+        group: the group_id of its events, if the trace has those of several connections.
+        vantage: the end that logged it: "server", "client", "network" or "unknown". If the trace
+            does not say, the packets tell, as long as all received ones were asked for.
+        dialect: the form of qlog that the program writes.
         sent: packets sent: `time_ms`, `packet_type`, `packet_number`, `length_bytes`.
         received: packets received, in the same columns; only those with acknowledgements unless
             all were asked for.
         acks: acknowledged ranges as they arrived, one row per range: `time_ms`, `packet_type` of
-            the packet that carried it, `first`, `last` (packet numbers, both included). Where no
-            ACK frames are logged: what packets_acked events say (quic-events-13), each packet when
-            it was first acknowledged.
+            the packet that carried it, `first`, `last` (packet numbers, both included). Without
+            ACK frames they are those of packets_acked events (quic-events-13), which have each
+            packet once.
         metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
             `smoothed_rtt_ms`, `latest_rtt_ms` (null until the first sample), `window_bytes`,
             `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
             `lost_packets`, `pto_count`, `app_limited`, and the fields of our controllers,
-            `vegas_*` (null where absent).
+            `vegas_*` (null if absent).
         states: changes of the congestion state: `time_ms`, `state`.
-        losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`; empty
-            also where losses are not logged (see `metrics.losses`).
+        losses: packets as they were declared lost: `time_ms`, `packet_type`, `packet_number`. It is
+            also empty if losses are not logged (see `metrics.losses`).
         records: events in the trace, those of its other connections and skipped ones included.
         skipped: events in it that could not be read.
         unordered: rows whose time was before that of a row above them.
-        truncated: whether it was cut off.
+        truncated: true if it was cut off.
     """
 
     path: Path
@@ -110,12 +110,12 @@ def read_trace(
     Args:
         path: the file; gzip and zstd are unpacked.
         on_bytes: told the number of bytes after each part that was read, for a progress bar.
-        received: whether to read all packets that were received; else only those with
+        received: true to read all packets that were received; else only those with
             acknowledgements, which is quicker.
-        connection: the name of the one that is wanted, if the file holds several.
+        connection: the name of the connection to return, if the file holds several.
 
     Raises:
-        NotQlogError: the file cannot be opened, or is no qlog.
+        NotQlogError: the file cannot be opened or is not a qlog trace.
         SeveralTracesError: the file holds the traces of several connections, and none or another
             one was asked for.
     """
@@ -131,8 +131,8 @@ def read_trace(
         names = ", ".join(trace.connection for trace in traces[:3])
         more = ", …" if len(traces) > 3 else ""
         held = f"holds the traces of {len(traces)} connections ({names}{more})"
-    wanted = "one is wanted" if connection is None else f"there is no {connection!r}"
-    raise SeveralTracesError(f"{path}: {held}; {wanted}")
+    problem = "expected one" if connection is None else f"there is no {connection!r}"
+    raise SeveralTracesError(f"{path}: {held}; {problem}")
 
 
 def read_traces(
@@ -143,7 +143,7 @@ def read_traces(
     Some programs write all connections of an endpoint into one file.
 
     Raises:
-        NotQlogError: the file cannot be opened, or is no qlog.
+        NotQlogError: the file cannot be opened or is not a qlog trace.
     """
     try:
         with path.open("rb") as raw:
@@ -161,7 +161,7 @@ def read_traces(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Holds the garbage collector off: events are many objects, and none refers to itself."""
+    """Turns the garbage collector off, since events are many objects and form no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -172,7 +172,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _read(file: QlogFile, received: bool) -> list["_Reading"]:
-    """Reads each trace of a file for itself."""
+    """Reads the traces of a file."""
     readings: list[_Reading] = []
     if file.documents is None:
         for block in file.blocks():
@@ -202,7 +202,7 @@ class _Tables:
         self._parts = [[table] for _, empty in self._kinds for table in empty]
 
     def add(self, lines: pl.Series) -> tuple[int, int]:
-        """Takes records; gives the number of events in them, and of those that were bad."""
+        """Takes records; returns the number of events in them, and of those that were bad."""
         parts, bad, failed = self._decode(lines)
         records = len(lines)
         if failed:
@@ -223,7 +223,7 @@ class _Tables:
         return records, bad
 
     def add_decoded(self, of_kinds: Sequence[Sequence[Any]]) -> int:
-        """Takes the events of each kind; gives the number of those that were bad."""
+        """Takes the events of each kind; returns the number of those that were bad."""
         tables = iter(self._parts)
         bad = 0
         for (kind, empty), events in zip(self._kinds, of_kinds, strict=True):
@@ -237,14 +237,14 @@ class _Tables:
         return bad
 
     def _decode(self, lines: pl.Series) -> tuple[list[pl.DataFrame], int, list[str]]:
-        """The rows of each table, the number of bad events, and the texts that are no event."""
+        """The rows of each table, the number of bad events, and the texts that are not events."""
         parts: list[pl.DataFrame] = []
         bad = 0
         failed: list[str] = []
         for kind, empty in self._kinds:
             of_kind = lines.str.contains(kind.marker, literal=True)
-            if kind.wanted:
-                of_kind &= lines.str.contains(kind.wanted, literal=True)
+            if kind.needed:
+                of_kind &= lines.str.contains(kind.needed, literal=True)
             if not of_kind.any():
                 parts += empty
                 continue
@@ -260,7 +260,7 @@ class _Tables:
     def finish(self) -> tuple[list[pl.DataFrame], int]:
         """The tables in order of time, and the number of rows that were out of order."""
         parts, self._parts = self._parts, []
-        # From the back, since the last of a list goes at once, and its parts are not needed again.
+        # From the back, where a list gives up its items quickly; the parts are not needed again.
         tables = [pl.concat(parts.pop(), how="diagonal") for _ in range(len(parts))][::-1]
         unordered = 0
         for number, table in enumerate(tables):
@@ -268,7 +268,7 @@ class _Tables:
             late = int((time < time.cum_max()).sum())
             if late:
                 tables[number] = table.sort("time_ms", maintain_order=True)
-            # Acknowledgements are rows of what was received, too.
+            # Acknowledgements come from received packets, which are counted already.
             unordered += 0 if "first" in table.columns else late
         return tables, unordered
 
@@ -290,8 +290,8 @@ class _Reading:
         self._dialect = dialect
         self._translate = Translator(dialect, Clock(trace, dialect.from_first_event))
         self._twice = dialect is CANONICAL and header[CONVERTED].get("for") == "both"
-        wanted = RECEIVED if received else RECEIVED_ACKS
-        self._kinds = (SENT, wanted, METRICS, STATES, LOST, ACKED)
+        received_kind = RECEIVED if received else RECEIVED_ACKS
+        self._kinds = (SENT, received_kind, METRICS, STATES, LOST, ACKED)
         self._regular = Regular(self._kinds, _COPIES if self._twice else None)
         self._connections: dict[str, _Tables] = {}
         self._records = 0
@@ -369,7 +369,7 @@ class _Reading:
         sent, received, acks, metrics, states, losses, _, acked = tables
         # Another name for the largest of them would keep its columns while they are filled.
         del tables
-        # What was translated is in the drafts' units already.
+        # Translated events are in the drafts' units already.
         pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
         metrics.replace_column(
             metrics.get_column_index("pacing_bps"), metrics["pacing_bps"] * pacing
@@ -384,7 +384,7 @@ class _Reading:
             dialect=self._dialect,
             sent=sent,
             received=received,
-            # What frames tell is told twice where both are logged.
+            # If both are logged, they say the same.
             acks=acked if acks.is_empty() else acks,
             metrics=_fill(metrics),
             states=states,
@@ -397,7 +397,7 @@ class _Reading:
 
 
 def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFrame) -> str:
-    """The end that logged a trace: as it says, or by who sent the first packet of all."""
+    """The end that logged a trace: as it says, or by the end that sent the first packet."""
     point = trace.get("vantage_point")
     kind = point.get("type") if isinstance(point, dict) else None
     if kind in {"client", "server", "network"}:
@@ -408,7 +408,7 @@ def _vantage(trace: Mapping[str, Any], sent: pl.DataFrame, received: pl.DataFram
 
 
 def _first_ms(texts: pl.Series, clock: Clock) -> float | None:
-    """The time of the first event that has one, which is the zero of all others."""
+    """The time of the first event that has one, from which all others count."""
     for event in values(texts):
         try:
             return float(event["time"]) * clock.scale
@@ -421,7 +421,7 @@ _COPIES = "recovery:"
 
 
 def _once(texts: pl.Series) -> pl.Series:
-    """Without the copies of events under their old name, which qvis needs."""
+    """The records without the copies of events under their old name, which qvis needs."""
     return texts.filter(~texts.str.contains(f'"name":"{_COPIES}', literal=True))
 
 
@@ -430,7 +430,7 @@ def _text(event: Mapping[str, Any]) -> str:
 
 
 def _decode(lines: pl.Series, kind: Kind) -> tuple[list[pl.DataFrame], int, list[str]]:
-    """The tables of these records, the number of bad ones, and those that are no event."""
+    """The tables of these records, the number of bad ones, and those that are not events."""
     decoder = msgspec.json.Decoder(list[kind.event])  # type: ignore[name-defined]
     good, failed = _decodable(lines, kind, decoder)
     tables = [pl.concat(parts, how="diagonal") for parts in zip(*good, strict=True)]
@@ -443,11 +443,11 @@ _Parts = list[tuple[pl.DataFrame, ...]]
 def _decodable(
     lines: pl.Series, kind: Kind, decoder: msgspec.json.Decoder[Any]
 ) -> tuple[_Parts, list[str]]:
-    """Decodes records; bad ones, which fail the whole, are found by halving and left out."""
+    """Decodes records at once; bad ones make that fail, and are found by halving and left out."""
     text = lines.str.join(",").item()
     try:
         events = decoder.decode(f"[{text}]")
-        # They are decoded as one array: a bad record can look like none or two.
+        # They are decoded as one array, in which a bad record can look like none or two.
         if len(events) == len(lines):
             return [kind.tables(events)], []
     except (msgspec.MsgspecError, RecursionError):
@@ -461,14 +461,14 @@ def _decodable(
 
 
 def _count_strays(lines: pl.Series) -> int:
-    """The number of records that are no events, of those of no kind that is decoded."""
+    """The number of records that are not events, among those of no kind that is decoded."""
     return int((~lines.str.contains('"name"', literal=True)).sum())
 
 
 def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Metrics are logged as changes: fills them forward and removes what stands for "none".
+    """Fills metrics forward, since changes are logged, and removes values that stand for "none".
 
-    One column after the other, within the table: it is by far the largest.
+    This is done column by column within the table, which is by far the largest.
     """
     for place, name in enumerate(metrics.columns):
         if name != "time_ms":

@@ -1,8 +1,8 @@
 """Decodes a whole block of records at once, as long as every record in it is a known event.
 
-msgspec then finds the ends of the records itself and chooses by an event's name what to decode,
-which is several times quicker than to take records apart first. A block with anything else in it
-(damage, a header, an event that was not seen before) is left to what reads record by record.
+msgspec then finds the ends of the records itself and chooses the type to decode by an event's
+name, which is several times quicker than taking records apart first. A block with anything else in
+it (damage, a header, an event that was not seen before) is read record by record instead.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from qlog_analysis.reading.events import Kind
 
 _NAME = r'"name"\s*:\s*"([^"\\]+)"'
 
-# More names than that are no names of events.
+# More names than this are not names of events.
 _MOST_NAMES = 500
 
 _LF = b"\n"
@@ -30,12 +30,12 @@ _COPY = 255
 
 
 class _Nothing(msgspec.Struct, gc=False):
-    """What is read of an event of no kind."""
+    """The type of an event that is of no kind."""
 
 
 @cache
 def _only(code: int) -> bytes:
-    """A table for `bytes.translate` that leaves one code and makes all others 0."""
+    """A table for `bytes.translate` that makes one code 1 and all others 0."""
     return bytes(1 if one == code else 0 for one in range(256))
 
 
@@ -53,19 +53,19 @@ class Decoded:
 
 
 class Regular:
-    """Decodes the blocks of a trace, once it was told which events there are."""
+    """Decodes the blocks of a trace, once it has seen the names of its events."""
 
     def __init__(self, kinds: Sequence[Kind], copies: str | None) -> None:
-        """Takes the kinds that are read, and how the names of events begin that do not count."""
+        """Takes the kinds that are read, and the start of the names of events that do not count."""
         self._kinds = kinds
         self._copies = copies
         self._events: dict[str, type[msgspec.Struct]] = {}
-        # The place of an event's kind, or one of the two that stand for none.
+        # The place of an event's kind, or one of the two codes that stand for no kind.
         self._codes: dict[type[msgspec.Struct], int] = {}
         self._decoder: msgspec.json.Decoder[Any] | None = None
 
     def learn(self, texts: pl.Series) -> None:
-        """Looks which events there are in some records."""
+        """Learns the names of the events in some records."""
         names = set(texts.str.extract(_NAME).unique().drop_nulls().to_list())
         new = names - self._events.keys()
         if not new or len(self._events) + len(new) > _MOST_NAMES:
@@ -79,7 +79,7 @@ class Regular:
         self._decoder = msgspec.json.Decoder(union)
 
     def _event(self, name: str) -> type[msgspec.Struct]:
-        """What an event of this name is decoded into."""
+        """The type that an event of this name is decoded into."""
         text = f'"name":"{name}"'
         base: type[msgspec.Struct] = _Nothing
         code = _OTHER
@@ -95,13 +95,13 @@ class Regular:
         return event
 
     def decode(self, block: bytes, separator: bytes) -> Decoded | None:
-        """The events of a block of whole records; None if it is not regular."""
+        """The events of a block of whole records, or None if it is not regular."""
         if self._decoder is None:
             return None
         records = int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord(separator))) + 1
         records -= block.startswith(separator) + block.endswith(separator)
         try:
-            # msgspec does not look into strings that it passes over.
+            # msgspec does not check the strings that it passes over.
             block.decode()
             # A separator within a string stays an error as a line feed.
             events = self._decoder.decode_lines(block.replace(separator, _LF))

@@ -1,7 +1,7 @@
-"""Opens a file whatever it is compressed with, and says what a file is that holds no qlog.
+"""Opens a file with any compression, and describes a file that holds no qlog trace.
 
-The compression is told by the first bytes, not by the name. A stream that is cut off or damaged
-gives all that comes before the damage.
+The compression is recognised by the first bytes, not by the name. A stream that is cut off or
+damaged gives everything before the damage.
 """
 
 import sys
@@ -16,13 +16,13 @@ else:
 
 _RAW_BYTES = 1 << 18
 
-# How much is unpacked at a time: where a stream is damaged, no more than that is lost before it.
+# The bytes that are unpacked at a time; of a damaged stream no more are lost before the damage.
 _PIECE_BYTES = 1 << 10
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
-# zlib's number for "as gzip has it".
+# zlib's number for the format of gzip.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 _KNOWN = (
@@ -42,7 +42,7 @@ _KNOWN = (
 
 
 class _Decompressor(Protocol):
-    """What the decompressors of gzip and zstd have in common."""
+    """The interface that the decompressors of gzip and zstd share."""
 
     @property
     def eof(self) -> bool: ...
@@ -52,10 +52,10 @@ class _Decompressor(Protocol):
 
 
 class Unpacked:
-    """A file as it was before it was compressed, if it was."""
+    """A file without its compression, if it has one."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
-        """Looks at the first bytes of a file; `on_bytes` is told how much of it was read."""
+        """Looks at the first bytes of a file; `on_bytes` is told the number of bytes read."""
         self._file = file
         self._on_bytes = on_bytes
         self._raw = file.read(_RAW_BYTES)
@@ -67,10 +67,10 @@ class Unpacked:
             self._stream = zstd.ZstdDecompressor()
         self._ready = bytearray()
         self.damaged = False
-        """Whether the compressed stream is cut off or cannot be read on."""
+        """True if the compressed stream is cut off or damaged."""
 
     def read(self, size: int) -> bytes:
-        """As many bytes as that, fewer at the end of the file only."""
+        """Returns this number of bytes, or fewer at the end of the file."""
         if self._stream is None:
             more = self._file.read(max(0, size - len(self._raw)))
             self._on_bytes(len(more))
@@ -113,7 +113,7 @@ def _gzip() -> _Decompressor:
 
 
 def what_is(head: bytes) -> str:
-    """What a file that is no qlog may be, by its first bytes."""
+    """Describes a file that is not a qlog trace by its first bytes."""
     if not head.strip():
         return "an empty file"
     for start, name in _KNOWN:
@@ -122,7 +122,7 @@ def what_is(head: bytes) -> str:
     if head.lstrip().startswith((b"{", b"[")):
         if b'"constants"' in head and b'"logEventTypes"' in head:
             return "a NetLog of Chromium: its netlog_viewer shows it"
-        return f"JSON, but no qlog: it starts with {_excerpt(head)}"
+        return f"JSON, but not qlog: it starts with {_excerpt(head)}"
     return f"it starts with {_excerpt(head)}"
 
 

@@ -1,10 +1,8 @@
-"""The plots of an experiment, filled with what was measured."""
+"""The plots of an experiment, filled with its results."""
 
 import re
 from dataclasses import dataclass
 
-import numpy as np
-import polars as pl
 from markupsafe import Markup
 
 from qlog_analysis.drawing.chart import Chart, Line, Point, draw
@@ -12,10 +10,10 @@ from qlog_analysis.drawing.style import Look, look
 from qlog_analysis.experiments.estimates import estimate
 from qlog_analysis.experiments.measured import Measured, Missing
 from qlog_analysis.experiments.model import Plot, Quantity
-from qlog_analysis.metrics.quantities import metric_of, subject_of
-from qlog_analysis.metrics.series import Series, thinned
+from qlog_analysis.metrics.definitions import Metric, metric_of
+from qlog_analysis.metrics.series import thinned
 from qlog_analysis.metrics.statistics import Interval
-from qlog_analysis.reports.tables import at, describe, heading_of, over
+from qlog_analysis.reports.tables import at, describe, heading_of, over, subject_of
 
 # Fewer than a plot has pixels: a report holds many plots.
 _COLUMNS = 250
@@ -23,7 +21,7 @@ _COLUMNS = 250
 
 @dataclass(frozen=True, slots=True)
 class ChartView:
-    """A plot to be shown; `missing` says what is not in it, and why."""
+    """A plot to be shown; `missing` has the reasons why parts are not in it."""
 
     title: str
     caption: str
@@ -34,9 +32,10 @@ class ChartView:
 
 def fill(plot: Plot, measured: Measured, key: str) -> ChartView:
     """A plot of kind "axis" or "time" with its lines; `key` tells it from others in a page."""
-    lines, missing = (_over_axis if plot.kind == "axis" else _over_time)(plot, measured)
-    metric = metric_of(plot.metric)
-    unit = "" if plot.ratio_to else metric.unit
+    metric = metric_shown(plot)
+    draw_lines = _over_axis if plot.kind == "axis" else _over_time
+    lines, missing = draw_lines(plot, measured, 1.0 if plot.ratio_to else metric.scale)
+    unit = "" if plot.ratio_to else metric.shown_unit
     label = "ratio" if plot.ratio_to else metric.label
     chart = Chart(
         lines=lines,
@@ -47,14 +46,14 @@ def fill(plot: Plot, measured: Measured, key: str) -> ChartView:
     )
     return ChartView(
         title=plot.title,
-        caption=_caption(plot, measured),
+        caption=_caption(plot, measured, metric),
         drawing=draw(chart, plot.title, key),
         legend=tuple((line.name, look(line.look)) for line in lines),
         missing=tuple(missing),
     )
 
 
-# What the numbers of an axis are in, by the unit that its texts have.
+# The units of an axis' numbers, by the unit in its texts.
 _BASE_UNITS = {
     "p": "packets",
     "pps": "packets/s",
@@ -64,8 +63,13 @@ _BASE_UNITS = {
 }
 
 
+def metric_shown(plot: Plot) -> Metric:
+    """The metric of a plot of kind "axis" or "time"."""
+    return metric_of(plot.subjects[0], plot.metric, over_time=plot.kind == "time")
+
+
 def _axis_label(axis: str, measured: Measured) -> str:
-    """An axis with the unit that its numbers have."""
+    """An axis with the unit of its numbers."""
     texts = measured.experiment.axes.get(axis, ())
     units = {_BASE_UNITS.get(re.sub(r"^[-+.\d]+(e[-+]?\d+)?", "", text), "") for text in texts}
     unit = units.pop() if len(units) == 1 else ""
@@ -73,7 +77,7 @@ def _axis_label(axis: str, measured: Measured) -> str:
 
 
 def _names(plot: Plot, measured: Measured) -> list[tuple[str, str]]:
-    """The lines of a plot: their keys and what they are called."""
+    """The keys and names of a plot's lines."""
     if plot.lines == "subject":
         return [(subject, subject_of(subject)) for subject in plot.subjects]
     out = []
@@ -89,9 +93,8 @@ def _of_line(plot: Plot, key: str) -> Quantity:
     return Quantity(plot.metric, plot.subjects[0], {**plot.where, plot.lines: (key,)})
 
 
-def _over_axis(plot: Plot, measured: Measured) -> tuple[list[Line], list[str]]:
+def _over_axis(plot: Plot, measured: Measured, scale: float) -> tuple[list[Line], list[str]]:
     numbers = measured.numbers.get(plot.x, {})
-    scale = 1.0 if plot.ratio_to else metric_of(plot.metric).scale
     lines, missing = [], []
     for number, (key, name) in enumerate(_names(plot, measured)):
         whole = _of_line(plot, key)
@@ -122,16 +125,15 @@ def _scaled(value: Interval, scale: float) -> Interval:
     )
 
 
-def _over_time(plot: Plot, measured: Measured) -> tuple[list[Line], list[str]]:
-    """One line each for the first seed of its first point."""
-    scale = metric_of(plot.metric).scale
+def _over_time(plot: Plot, measured: Measured, scale: float) -> tuple[list[Line], list[str]]:
+    """A line for each key, of its first point under the first seed."""
     lines, missing = [], []
     for number, (key, name) in enumerate(_names(plot, measured)):
         quantity = _of_line(plot, key)
         points = measured.experiment.points_where(quantity.where)
         if not points:
             continue
-        values = series(measured, quantity, points[0])
+        values = measured.over_time(quantity, points[0])
         if not len(values.time_s):
             missing.append(f"{name}: no series of {quantity.metric}")
             continue
@@ -149,31 +151,11 @@ def _over_time(plot: Plot, measured: Measured) -> tuple[list[Line], list[str]]:
     return lines, missing
 
 
-def series(measured: Measured, quantity: Quantity, point: int) -> Series:
-    """A quantity over time in the first seed at a point: the mean over the members of a flow."""
-    rows = measured.series.filter(
-        (pl.col("point") == point)
-        & (pl.col("subject") == quantity.subject)
-        & (pl.col("metric") == quantity.metric)
-        & pl.col("value").is_finite()
-    )
-    if rows.is_empty():
-        return Series(np.empty(0), np.empty(0))
-    means = (
-        rows.filter(pl.col("seed") == pl.col("seed").min())
-        .group_by("time_s")
-        .agg(pl.col("value").mean())
-        .sort("time_s")
-    )
-    return Series(means["time_s"].to_numpy(), means["value"].to_numpy())
-
-
-def _caption(plot: Plot, measured: Measured) -> str:
-    subject = None if plot.lines == "subject" else plot.subjects[0]
-    parts = [describe(plot.metric, subject, plot.ratio_to)]
-    parts.append(at(plot.where))
+def _caption(plot: Plot, measured: Measured, metric: Metric) -> str:
+    subject = "" if plot.lines == "subject" else plot.subjects[0]
+    parts = [describe(metric, subject, plot.ratio_to), at(plot.where)]
     if plot.kind == "axis":
         parts.append(over(measured, plot.where, {plot.x, plot.lines}))
     else:
-        parts.append("One run with seed 1")
+        parts.append(f"One run with seed {measured.experiment.seeds[0]}")
     return ". ".join(filter(None, parts)) + "."

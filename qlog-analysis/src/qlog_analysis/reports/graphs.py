@@ -1,4 +1,4 @@
-"""The trace graphs of an experiment, from the qlogs that it kept."""
+"""The trace graphs of an experiment, from the qlogs that were kept."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,17 +8,16 @@ from markupsafe import Markup
 
 from qlog_analysis.drawing.style import style
 from qlog_analysis.drawing.svg import picture
-from qlog_analysis.drawing.trace_graph import View, thresholds, trace_graph
+from qlog_analysis.drawing.trace_graph import View, thresholds_of, trace_graph
 from qlog_analysis.experiments.measured import Measured
-from qlog_analysis.experiments.model import Plot, Quantity
+from qlog_analysis.experiments.model import Flow, Plot, Quantity
 from qlog_analysis.metrics.series import Series
 from qlog_analysis.reading.reader import read_trace
-from qlog_analysis.reports.charts import series
 
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """A trace graph to be shown, or why it is not there."""
+    """A trace graph to be shown, or the reason why it is not there."""
 
     title: str
     caption: str
@@ -27,7 +26,7 @@ class GraphView:
 
 
 def fill(plot: Plot, measured: Measured, key: str) -> Iterator[GraphView]:
-    """A graph for each point at which the flow's qlog was kept.
+    """A graph for each point at which the qlog of the flow's first member was kept.
 
     Args:
         plot: the plot.
@@ -35,29 +34,41 @@ def fill(plot: Plot, measured: Measured, key: str) -> Iterator[GraphView]:
         key: tells its graphs from those of other plots in a page.
 
     Raises:
-        NotQlogError: a trace is none.
+        NotQlogError: a kept file is not a qlog trace.
     """
-    points = measured.experiment.points_where(plot.where)
-    drawn = [point for point in points if measured.trace(point, plot.flow)]
-    if not drawn:
+    experiment = measured.experiment
+    kept = [
+        (point, flow)
+        for point in experiment.points_where(plot.where)
+        for flow in experiment.points[point].flows
+        if flow.name == plot.flow and flow.traces and flow.traces[0].is_file()
+    ]
+    if not kept:
         yield GraphView(plot.title, "", Markup(""), ("no trace was kept",))
-    for point in drawn:
-        path = measured.trace(point, plot.flow)
-        if path is None:
-            continue
-        controller = measured.options.get((point, f"flow/{plot.flow}"), "")
-        alpha, beta = thresholds(controller)
-        view = View(alpha=alpha, beta=beta, queue=_queue(measured, point))
-        with style():
-            figure = trace_graph(read_trace(path), view)
-            drawing = picture(figure, f"{key}-{point}").inline(plot.title)
-        words = [plot.flow, controller, measured.where(point), "seed 1"]
+    for point, flow in kept:
         yield GraphView(
             plot.title,
-            ", ".join(filter(None, words)),
-            drawing,
+            ", ".join(
+                filter(
+                    None,
+                    (flow.name, flow.cc, measured.where(point), f"seed {experiment.seeds[0]}"),
+                )
+            ),
+            _draw(measured, point, flow, f"{key}-{point}", plot.title),
             (),
         )
+
+
+def _draw(measured: Measured, point: int, flow: Flow, key: str, title: str) -> Markup:
+    trace = read_trace(flow.traces[0])
+    alpha, beta = thresholds_of(trace)
+    view = View(
+        alpha=flow.parameters.get("alpha", alpha),
+        beta=flow.parameters.get("beta", beta),
+        queue=_queue(measured, point),
+    )
+    with style():
+        return picture(trace_graph(trace, view), key).inline(title)
 
 
 def _queue(measured: Measured, point: int) -> Series | None:
@@ -67,4 +78,4 @@ def _queue(measured: Measured, point: int) -> Series | None:
     )["subject"].unique(maintain_order=True)
     if not len(links):
         return None
-    return series(measured, Quantity("queue_packets", str(links[0]), {}), point)
+    return measured.over_time(Quantity("queue_packets", str(links[0]), {}), point)

@@ -1,11 +1,11 @@
-"""What reports share: the templates' environment, and claims as rows of a table."""
+"""The parts that reports share: the templates' environment, and claims as rows of a table."""
 
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from qlog_analysis.drawing.style import PALETTE
-from qlog_analysis.metrics.definitions import NOTHING
+from qlog_analysis.metrics.numbers import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ClaimRow:
 
 
 def environment() -> Environment:
-    """The templates, with everything escaped that goes into HTML."""
+    """The templates, which escape everything that goes into HTML."""
     made = Environment(
         loader=PackageLoader("qlog_analysis.reports"),
         autoescape=select_autoescape(),
@@ -34,7 +34,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["palette"] = PALETTE
+    made.globals |= {"palette": PALETTE, "nothing": NOTHING}
     return made
 
 
@@ -44,7 +44,7 @@ def number(value: float | None) -> str:
 
 
 def allowed(low: float | None, high: float | None) -> str:
-    """The interval that reproduces a claim, in words."""
+    """The interval in which a claim is reproduced, in words."""
     if low is not None and low == high:
         return number(low)
     if low is not None and high is not None:

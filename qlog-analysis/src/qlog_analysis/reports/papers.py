@@ -1,16 +1,19 @@
-"""Writes the report of paper against measured: HTML for people, Markdown for the documentation."""
+"""Writes the report on the papers' claims: HTML for people, Markdown for the documentation."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from qlog_analysis.experiments import sources
-from qlog_analysis.experiments.measured import Missing
 from qlog_analysis.experiments.verdicts import Outcome, Verdict
-from qlog_analysis.metrics.definitions import NOTHING
-from qlog_analysis.metrics.quantities import METRICS, half_width, show_half
-from qlog_analysis.reports import charts, controllers, graphs, tables
-from qlog_analysis.reports.pages import ClaimRow, allowed, environment, number
+from qlog_analysis.reports.experiments import (
+    claim_row,
+    controllers,
+    definitions,
+    named,
+    reproduced,
+    section,
+)
+from qlog_analysis.reports.pages import ClaimRow, environment
 
 _PACKETS = (
     "The papers' packets have 1000 bytes or 1 KB; QUIC needs datagrams of 1200 and more. So "
@@ -20,13 +23,13 @@ _PACKETS = (
 
 
 def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None) -> str:
-    """The report as one page; `on_each` is told of each experiment that is drawn."""
+    """The report as one page; `on_each` is called after each experiment."""
     verdicts = _were_run(outcomes)
     robust = [verdict for verdict in verdicts if verdict.claim.robust]
     others = [verdict for verdict in verdicts if not verdict.claim.robust]
     experiments = []
     for outcome in outcomes:
-        experiments.append(_experiment(outcome))
+        experiments.append(section(outcome))
         on_each()
     return (
         environment()
@@ -34,11 +37,10 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
         .render(
             title="The papers' experiments: paper against measured",
             packets=_PACKETS,
-            nothing=NOTHING,
             claims=len(verdicts),
-            reproduced=_reproduced(verdicts),
+            reproduced=reproduced(verdicts),
             robust=len(robust),
-            robust_reproduced=_reproduced(robust),
+            robust_reproduced=reproduced(robust),
             failures=_failures(outcomes),
             not_run=_not_run(outcomes),
             open=[
@@ -53,7 +55,10 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
                 for paper in dict.fromkeys(sources.paper_of(one["name"]) for one in experiments)
             ],
             experiments=experiments,
-            definitions=[metric for metric in METRICS if metric.meaning],
+            controllers=controllers(outcome.measured.experiment for outcome in outcomes),
+            definitions=definitions(
+                name for outcome in outcomes for name in named(outcome.measured.experiment)
+            ),
         )
     )
 
@@ -96,8 +101,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 def _tally(verdicts: Sequence[Verdict]) -> str:
     robust = [verdict for verdict in verdicts if verdict.claim.robust]
     return (
-        f"{_reproduced(robust)} of {len(robust)} robust claims are reproduced, and of all "
-        f"{len(verdicts)} claims {_reproduced(verdicts)}."
+        f"{reproduced(robust)} of {len(robust)} robust claims are reproduced, and of all "
+        f"{len(verdicts)} claims {reproduced(verdicts)}."
     )
 
 
@@ -115,17 +120,13 @@ def _plain(text: str) -> str:
 
 
 def _were_run(outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """The claims of which something was run: a subset of the points leaves others out."""
+    """The claims about points that were run."""
     return [
         verdict
         for outcome in outcomes
         for verdict in outcome.verdicts
         if verdict.status != "not run"
     ]
-
-
-def _reproduced(verdicts: Sequence[Verdict]) -> int:
-    return sum(verdict.reproduced for verdict in verdicts)
 
 
 def _open(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
@@ -148,68 +149,8 @@ def _failures(outcomes: Sequence[Outcome]) -> str:
     return f"{runs} failed, in {', '.join(names)}: what rests on them has no number."
 
 
-def claim_row(verdict: Verdict) -> ClaimRow:
-    """A claim as texts."""
-    claim, measured = verdict.claim, verdict.measured
-    found = None if isinstance(measured, Missing) else measured
-    return ClaimRow(
-        title=claim.title,
-        source=claim.source,
-        status=verdict.status,
-        paper=number(claim.paper),
-        measured=NOTHING if found is None else number(found.value),
-        allowed=allowed(claim.low, claim.high),
-        unit=claim.unit,
-        note=verdict.why,
-        interval="" if found is None else show_half(half_width(found)),
-        robust=claim.robust,
-        anchor=f"claim-{claim.id}",
-    )
-
-
-def _experiment(outcome: Outcome) -> dict[str, Any]:
-    measured = outcome.measured
-    experiment = measured.experiment
-    claims = len(outcome.verdicts)
-    points, seeds = len(experiment.points), experiment.seeds
-    facts = [
-        experiment.source,
-        f"{points} points" if points != 1 else "one point",
-        f"{seeds} seeds" if seeds != 1 else "one seed",
-        f"{experiment.packet_bytes} stream bytes in a packet",
-    ]
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "about": experiment.about,
-        "command": experiment.command,
-        "facts": " · ".join(filter(None, facts)),
-        "tally": f"{_reproduced(outcome.verdicts)} of {claims}" if claims else "",
-        "failures": [
-            f"The run at {measured.where(point)}, seed {seed}, failed: {reason}"
-            for (point, seed), reason in sorted(measured.failed.items())
-        ],
-        "notes": controllers.notes(
-            name for names in measured.controllers.values() for name in names
-        ),
-        "tables": [tables.fill(table, measured) for table in experiment.tables],
-        "charts": [
-            charts.fill(plot, measured, f"{experiment.name}-{number}")
-            for number, plot in enumerate(experiment.plots)
-            if plot.kind != "trace"
-        ],
-        "graphs": [
-            graph
-            for number, plot in enumerate(experiment.plots)
-            if plot.kind == "trace"
-            for graph in graphs.fill(plot, measured, f"{experiment.name}-{number}")
-        ],
-        "claims": [claim_row(verdict) for verdict in outcome.verdicts],
-    }
-
-
 def write(outcomes: Sequence[Outcome], directory: Path, on_each: Callable[[], None]) -> Path:
-    """Writes report.html and papers.md; gives the path of the report."""
+    """Writes report.html and papers.md; returns the path of the report."""
     report = directory / "report.html"
     report.write_text(html(outcomes, on_each), encoding="utf-8")
     (directory / "papers.md").write_text(markdown(outcomes), encoding="utf-8")

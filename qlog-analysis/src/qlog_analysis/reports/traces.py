@@ -1,6 +1,7 @@
-"""Several traces beside one another, of any programs: a table, plots, one HTML file.
+"""The report on traces of any programs: a table, plots, one HTML file.
 
-`report` is for the simulator's comparisons, which know the path; here all is from the traces.
+Everything in it comes from the traces. The report on a comparison of the simulator, which knows
+the path and the receiver too, is in `comparison`.
 """
 
 import json
@@ -13,19 +14,21 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from qlog_analysis.drawing.overview import overview
 from qlog_analysis.drawing.reduction import COLUMNS
-from qlog_analysis.drawing.style import Look, look, step, style
+from qlog_analysis.drawing.style import Look, legend, look, step, style
 from qlog_analysis.drawing.svg import Picture, picture
 from qlog_analysis.drawing.trace_graph import end_of
 from qlog_analysis.library import Log
-from qlog_analysis.metrics.definitions import NOTHING, best
+from qlog_analysis.metrics.definitions import best
 from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.metrics.losses import losses
 from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
-from qlog_analysis.metrics.summary import METRICS
+from qlog_analysis.metrics.summary import metrics
+from qlog_analysis.names import showable
 from qlog_analysis.reports.pages import environment
 
 # Bins of the rates over the time that is drawn.
@@ -34,18 +37,18 @@ _BINS = 150
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A trace, and what it is called where several are shown."""
+    """A trace with a name that tells it from the others."""
 
     name: str
     log: Log
 
 
 def named(logs: Sequence[Log]) -> list[Named]:
-    """Gives traces the shortest names that tell them apart: of files, with folders if need be."""
+    """Gives traces the shortest names that tell them apart: file names, with folders if need be."""
     paths = [log.trace.path for log in logs]
     deepest = max(len(path.parts) for path in paths)
     for depth in range(1, deepest + 1):
-        names = ["/".join(path.parts[-depth:]) for path in paths]
+        names = [showable("/".join(path.parts[-depth:])) for path in paths]
         if len(set(names)) == len(set(paths)):
             break
     out: list[Named] = []
@@ -58,10 +61,10 @@ def named(logs: Sequence[Log]) -> list[Named]:
 
 
 def rows(traces: Sequence[Named]) -> list[dict[str, Any]]:
-    """The table: one row per metric, what no trace tells left out."""
+    """The table: one row per metric, without metrics that no trace tells."""
     out = []
-    for metric in METRICS:
-        values = [getattr(one.log.summary(), metric.key) for one in traces]
+    for metric in metrics():
+        values = [getattr(one.log.summary(), metric.name) for one in traces]
         if all(value is None for value in values):
             continue
         top = best(metric, values)
@@ -69,12 +72,12 @@ def rows(traces: Sequence[Named]) -> list[dict[str, Any]]:
             {"text": metric.show(value), "best": top is not None and value == top}
             for value in values
         ]
-        out.append({"label": metric.label, "unit": metric.unit, "cells": cells})
+        out.append({"label": metric.label, "unit": metric.shown_unit, "cells": cells})
     return out
 
 
 def text_table(traces: Sequence[Named]) -> str:
-    """The table for the terminal: traces as columns as long as few, else one under the other."""
+    """The table for the terminal, with a column for each trace."""
     lines = [["", *[one.name for one in traces]]]
     lines.append(["program", *[one.log.summary().program for one in traces]])
     lines.append(["seen by", *[one.log.summary().vantage for one in traces]])
@@ -124,7 +127,7 @@ def _html(traces: Sequence[Named], pictures: Sequence[Picture]) -> str:
     overlays, *singles = pictures
     return (
         environment()
-        .get_template("compare.html")
+        .get_template("traces.html")
         .render(
             title="Traces compared",
             traces=[(one.name, one.log.summary()) for one in traces],
@@ -135,8 +138,7 @@ def _html(traces: Sequence[Named], pictures: Sequence[Picture]) -> str:
                 single.inline(f"{one.name} over time")
                 for one, single in zip(traces, singles, strict=True)
             ],
-            definitions=METRICS,
-            nothing=NOTHING,
+            definitions=metrics(),
         )
     )
 
@@ -153,9 +155,10 @@ def _overlays(traces: Sequence[Named]) -> Figure:
         axes.set_ylim(bottom=0)
     all_axes[0].set_xlim(0, end_s)
     all_axes[-1].set_xlabel("time (s)")
-    figure.legend(
-        *all_axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=9
-    )
+    handles = [
+        Line2D([], [], linewidth=3, **_line(look(number))) for number, _ in enumerate(traces)
+    ]
+    legend(figure, handles, [one.name for one in traces])
     return figure
 
 
@@ -169,17 +172,10 @@ def _line(drawn: Look) -> _Line:
 def _window(axes: Axes, one: Named, line: _Line, _: float) -> None:
     axes.set_title("Congestion window")
     axes.set_ylabel("KB")
-    metrics = one.log.metrics()
-    values = metrics["window_bytes"].fill_null(np.nan).to_numpy() / 1e3
-    window = thinned(changes(metrics["time_ms"].to_numpy() / 1000, values), COLUMNS)
-    # Drawn even when empty: the legend is made of these lines.
-    axes.step(
-        window.time_s,
-        window.value,
-        where="post",
-        label=one.name,
-        **line,
-    )
+    known = one.log.metrics()
+    values = known["window_bytes"].fill_null(np.nan).to_numpy() / 1e3
+    window = thinned(changes(known["time_ms"].to_numpy() / 1000, values), COLUMNS)
+    step(axes, window, **line)
 
 
 def _rtt(axes: Axes, one: Named, line: _Line, _: float) -> None:
@@ -196,9 +192,9 @@ def _rtt(axes: Axes, one: Named, line: _Line, _: float) -> None:
 
 def _rate(axes: Axes, one: Named, line: _Line, end_s: float) -> None:
     width = end_s / _BINS
-    axes.set_title(f"Rate of what got through, means of {width:.2g} s")
+    axes.set_title(f"Throughput in UDP payload, means of {width:.2g} s")
     axes.set_ylabel("Mbit/s")
-    source = one.log.summary().throughput_from
+    source = one.log.summary().delivered_from
     if source == "acknowledged":
         times, sizes = delivered(one.log.trace)
     else:

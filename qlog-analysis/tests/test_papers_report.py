@@ -205,7 +205,9 @@ def test_a_cell_without_a_number_says_why(tmp_path: Path) -> None:
     table = tables.fill(out.experiment.tables[0], out)
     failed = table.rows[0][1][1]
     assert (failed.text, failed.best) == (NOTHING, False)
-    assert table.missing == ("1 of 3 runs failed: flow `f` made no progress for 60 s",)
+    assert table.missing == (
+        "1 of 3 runs failed: flow `f` made no progress for 60 s (4p, Cubic-Rfc9438)",
+    )
     assert table.rows[0][1][0].text == "4.020"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from qlog_analysis.drawing.reduction import COLUMNS, Course, FlowCourse, beginning_s
 from qlog_analysis.drawing.style import BAND, FAINT, INK, SOFT, Look, legend, step, style
@@ -65,12 +66,19 @@ class PathCourses:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot, with the name of its file; `run` is a run's key, or empty if it shows all runs."""
+    """A plot, with the name of its file; `run` is a run's key, or empty if it shows all runs.
+
+    Its caption is empty if the picture itself says what it shows.
+    """
 
     name: str
     title: str
+    caption: str
     run: str
     picture: Picture
+
+
+_START = "start"
 
 
 def count(path: PathCourses) -> int:
@@ -82,7 +90,7 @@ def draw(path: PathCourses) -> Iterator[Plot]:
     """Draws all runs on shared axes, then each by itself."""
     for key, overlay in _OVERLAYS.items():
         yield _plot(path, key, overlay.title, None, overlay)
-    yield _plot(path, "start", "The start", None, None)
+    yield _plot(path, _START, f"The first {beginning_s(path.duration_s):g} s", None, None)
     for run in path.runs:
         yield _plot(path, f"run-{run.key}", f"{run.name} over time", run, None)
 
@@ -96,7 +104,8 @@ def _plot(
             figure = _run(path, run)
         else:
             figure = _start(path) if overlay is None else _overlay(path, overlay)
-        return Plot(name, title, "" if run is None else run.key, picture(figure, name))
+        caption = title if key == _START else ""
+        return Plot(name, title, caption, "" if run is None else run.key, picture(figure, name))
 
 
 def _queue(run: RunCourse, end_s: float) -> Series:
@@ -340,6 +349,7 @@ def _losses_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     lost = _losses(run, path.duration_s)
     step(axes, lost, color=run.look.colour)
     axes.set_ylim(0, max(1.0, 1.05 * float(lost.value[-1])))
+    axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def _queue_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:

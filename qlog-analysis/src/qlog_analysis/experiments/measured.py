@@ -25,6 +25,9 @@ from qlog_analysis.metrics.series import Series
 Samples = Mapping[int, float]
 """A value for each seed."""
 
+NOT_MEASURED = "not measured"
+"""The reason if no run has a value: it makes no sense there, or it never happened."""
+
 _FAILED = "failed"
 """The metric of a run that did not finish."""
 
@@ -70,9 +73,9 @@ class Measured:
             if absent == runs:
                 return Missing("not run", run=False)
             return Missing(f"{_of(absent, runs)} not run")
-        if not known:
-            return Missing("not measured")
         absent = [run for run in runs if run not in known]
+        if absent == runs:
+            return Missing(NOT_MEASURED)
         if absent:
             return Missing(f"did not happen in {_of(absent, runs)}")
         return {seed: known[point, seed] for _, seed in runs}

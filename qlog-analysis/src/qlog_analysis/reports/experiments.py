@@ -6,7 +6,7 @@ from typing import Any
 from qlog_analysis.experiments.measured import Missing
 from qlog_analysis.experiments.model import Controller, Experiment
 from qlog_analysis.experiments.verdicts import Outcome, Verdict
-from qlog_analysis.metrics.definitions import Metric, metric_of, position
+from qlog_analysis.metrics.definitions import Metric, metric_of
 from qlog_analysis.metrics.numbers import NOTHING, half_width, show_half
 from qlog_analysis.reports import charts, graphs, tables
 from qlog_analysis.reports.pages import ClaimRow, allowed, number
@@ -114,6 +114,6 @@ def named(experiment: Experiment) -> Iterable[_Named]:
 
 
 def definitions(names: Iterable[_Named]) -> list[Metric]:
-    """The metrics of these names, each once, in the order of the table of metrics."""
-    found = {metric_of(subject, name, over_time=timed) for subject, name, timed in names}
-    return sorted(found, key=position)
+    """The metrics of these names, each once."""
+    found = (metric_of(subject, name, over_time=timed) for subject, name, timed in names)
+    return list(dict.fromkeys(found))

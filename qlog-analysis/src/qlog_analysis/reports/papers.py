@@ -5,6 +5,7 @@ from pathlib import Path
 
 from qlog_analysis.experiments import sources
 from qlog_analysis.experiments.verdicts import Outcome, Verdict
+from qlog_analysis.metrics.definitions import position
 from qlog_analysis.reports.experiments import (
     claim_row,
     controllers,
@@ -56,8 +57,11 @@ def html(outcomes: Sequence[Outcome], on_each: Callable[[], None] = lambda: None
             ],
             experiments=experiments,
             controllers=controllers(outcome.measured.experiment for outcome in outcomes),
-            definitions=definitions(
-                name for outcome in outcomes for name in named(outcome.measured.experiment)
+            definitions=sorted(
+                definitions(
+                    name for outcome in outcomes for name in named(outcome.measured.experiment)
+                ),
+                key=position,
             ),
         )
     )

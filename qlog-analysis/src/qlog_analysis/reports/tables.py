@@ -5,11 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qlog_analysis.experiments.estimates import Estimate, estimate
-from qlog_analysis.experiments.measured import Measured, Missing
+from qlog_analysis.experiments.measured import NOT_MEASURED, Measured, Missing
 from qlog_analysis.experiments.model import RUN_AXIS, Override, Quantity, Table, Where
 from qlog_analysis.metrics.definitions import Metric, best, metric_of
 from qlog_analysis.metrics.numbers import NOTHING, half_width, show, show_half
 from qlog_analysis.metrics.statistics import Interval
+
+_FEW = 3
+"""So many cells without a number are named below a table."""
+
+_BESIDE = 4
+"""So many columns have room for an interval beside each number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,23 @@ class TableView:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The reasons why cells have no number, each once."""
-        reasons = [cell.missing for _, cells in self.rows for cell in cells if cell.missing]
-        return tuple(dict.fromkeys(reasons))
+        """The reasons why cells have no number, each once, with the cells if they are few."""
+        cells: dict[str, list[str]] = {}
+        for row, values in self.rows:
+            for column, cell in zip(self.columns, values, strict=True):
+                if cell.missing:
+                    cells.setdefault(cell.missing, []).append(f"{row.text}, {column.text}")
+        return tuple(
+            f"{reason} ({'; '.join(names)})"
+            if reason != NOT_MEASURED and len(names) <= _FEW
+            else reason
+            for reason, names in cells.items()
+        )
+
+    @property
+    def wide(self) -> bool:
+        """True if the table has too many columns for an interval beside each number."""
+        return len(self.columns) > _BESIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +123,7 @@ def overview(measured: Measured) -> tuple[tuple[str, str], ...]:
 def compare(measured: Measured) -> TableView:
     """The table of a comparison: its metrics over its controllers."""
     table = Table(
-        title=measured.experiment.title,
+        title="",
         metrics=(),
         subjects=(),
         rows="metric",

@@ -139,7 +139,7 @@ def test_a_path_is_told_in_words(tmp_path: Path) -> None:
         "Duration": "10 s",
         "Initial window": "2 packets",
         "Packets per ACK": "1",
-        "Longest ACK delay": "0.025 s",
+        "Longest ACK delay": "25 ms",
         "Flows": "12",
         "novelty": "7",
     }

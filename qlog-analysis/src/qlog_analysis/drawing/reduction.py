@@ -28,6 +28,7 @@ class Course:
     ssthresh_packets: Series
     in_flight_packets: Series
     rtt_ms: Series
+    smoothed_rtt_ms: Series
     base_rtt_ms: Series
     backlog_packets: Series
     sent_bps: Series
@@ -116,6 +117,7 @@ def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
         ssthresh_packets=drawn(metrics["ssthresh_bytes"], packet),
         in_flight_packets=drawn(metrics["in_flight_bytes"], packet),
         rtt_ms=thinned(rtt_ms.between(0.0, end_s), COLUMNS),
+        smoothed_rtt_ms=drawn(metrics["smoothed_rtt_ms"]),
         base_rtt_ms=drawn(metrics["min_rtt_ms"] if own.is_null().all() else own),
         backlog_packets=drawn(metrics["vegas_backlog_packets"]),
         sent_bps=_rate(trace, end_s, bin_s),

@@ -167,9 +167,9 @@ _OVERLAYS = {
         "Sending rate", "Mbit/s", lambda part: [_total([flow.sent_bps for flow in part.flows()])]
     ),
     "rtt": _Overlay(
-        "Round-trip time",
+        "Round-trip time, smoothed",
         "ms",
-        lambda part: [flow.rtt_ms for flow in part.flows()],
+        lambda part: [flow.smoothed_rtt_ms for flow in part.flows()],
         each_flow=True,
         from_zero=False,
     ),
@@ -201,13 +201,14 @@ def _start(path: PathCourses) -> Figure:
     return figure
 
 
-def _rtt_limits(runs: Sequence[RunCourse], end_s: float) -> tuple[float, float]:
+def _rtt_limits(rtts: Sequence[Series], end_s: float) -> tuple[float, float]:
     """From a little below the least RTT, since the queue's part of it is what matters."""
-    rtts = [flow.whole.rtt_ms.between(0, end_s).value for run in runs for flow in run.flows]
-    rtts = [values for values in rtts if len(values)]
-    if not rtts:
+    known = [one.between(0, end_s).value for one in rtts]
+    known = [values[~np.isnan(values)] for values in known]
+    known = [values for values in known if len(values)]
+    if not known:
         return 0.0, 1.0
-    low, high = min(map(np.min, rtts)), max(map(np.max, rtts))
+    low, high = min(map(np.min, known)), max(map(np.max, known))
     margin = 0.05 * max(high - low, 0.02 * high, 0.1)
     return float(low - margin), float(high + margin)
 
@@ -234,7 +235,8 @@ def _draw_overlay(
     if overlay.from_zero:
         axes.set_ylim(bottom=0)
     else:
-        axes.set_ylim(*_rtt_limits(path.runs, end_s))
+        rtts = [flow.whole.smoothed_rtt_ms for run in path.runs for flow in run.flows]
+        axes.set_ylim(*_rtt_limits(rtts, end_s))
 
 
 def _legend_of_runs(figure: Figure, path: PathCourses) -> None:
@@ -249,7 +251,9 @@ _Panel = Callable[[Axes, PathCourses, RunCourse], None]
 
 
 def _run(path: PathCourses, run: RunCourse) -> Figure:
-    panels: list[_Panel] = [_window_panel, _rtt_panel, _rate_panel, _queue_panel, _losses_panel]
+    panels: list[_Panel] = [_window_panel, _rtt_panel, _rate_panel, _queue_panel]
+    if any(len(flow.lost_s) for flow in run.flows):
+        panels.append(_losses_panel)
     if any(len(flow.backlog_packets.value) for flow in _drawn(run)):
         panels.insert(2, _backlog_panel)
     figure = Figure(figsize=(10, 2.7 * len(panels)), layout="constrained")
@@ -312,11 +316,12 @@ def _window_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
 
 def _rtt_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     _title(axes, f"Round-trip time{_which(run)}", "ms")
-    names = zip(_once("RTT"), _once("BaseRTT"), strict=False)
-    for flow, (rtt, base) in zip(_drawn(run), names, strict=False):
-        step(axes, flow.rtt_ms, rtt, color=run.look.colour, linewidth=1.0)
+    names = zip(_once("samples"), _once("smoothed"), _once("BaseRTT"), strict=False)
+    for flow, (samples, smoothed, base) in zip(_drawn(run), names, strict=False):
+        step(axes, flow.rtt_ms, samples, color=FAINT, linewidth=0.8)
+        step(axes, flow.smoothed_rtt_ms, smoothed, color=run.look.colour)
         step(axes, flow.base_rtt_ms, base, color=INK, linestyle="--", linewidth=1.1)
-    axes.set_ylim(*_rtt_limits([run], path.duration_s))
+    axes.set_ylim(*_rtt_limits([flow.rtt_ms for flow in _drawn(run)], path.duration_s))
 
 
 def _backlog_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
@@ -348,7 +353,6 @@ def _losses_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     _title(axes, "Packets declared lost, in all", "packets")
     lost = _losses(run, path.duration_s)
     step(axes, lost, color=run.look.colour)
-    axes.set_ylim(0, max(1.0, 1.05 * float(lost.value[-1])))
     axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 

@@ -145,17 +145,19 @@ def path_facts(path: Dumbbell) -> list[tuple[str, str]]:
         "packet_wire_bytes": ("On the wire", f"{path.packet_wire_bytes} bytes"),
         "duration_s": ("Duration", f"{path.duration_s:g} s"),
     }
-    more = {
-        "flows": ("Flows", "{}"),
-        "initial_window_packets": ("Initial window", "{} packets"),
-        "ack_every": ("Packets per ACK", "{}"),
-        "max_ack_delay_s": ("Longest ACK delay", "{} s"),
-    }
     facts = list(known.values())
     for key, value in path.raw.items():
-        if key not in known:
-            label, form = more.get(key, (key, "{}"))
-            facts.append((label, form.format(value)))
+        match key:
+            case "flows":
+                facts.append(("Flows", f"{value}"))
+            case "initial_window_packets":
+                facts.append(("Initial window", f"{value} packets"))
+            case "ack_every":
+                facts.append(("Packets per ACK", f"{value}"))
+            case "max_ack_delay_s":
+                facts.append(("Longest ACK delay", f"{float(value) * 1000:g} ms"))
+            case _ if key not in known:
+                facts.append((key, f"{value}"))
     return facts
 
 

@@ -207,20 +207,20 @@ def subject_of(subject: str) -> str:
 
 
 def heading_of(axis: str, value: str, measured: Measured) -> Heading:
-    """A value of an axis in words; of a run, the controllers that are a stack's own."""
+    """A value of an axis in words; of a run, with the controllers that are a stack's own."""
     if axis != RUN_AXIS:
         return Heading(value)
     experiment = measured.experiment
-    titles = {run.id: run.title for run in experiment.runs}
+    title = {run.id: run.title for run in experiment.runs}.get(value, value)
     stacks = {one.name: one.stack for one in experiment.controllers if one.stack}
     names = experiment.controllers_of(value)
-    shipped = [name for name in names if name in stacks]
+    shipped = [name for name in names if name in stacks and stacks[name] not in title]
     label = ""
     if shipped:
         label = f"{' and '.join(dict.fromkeys(stacks[name] for name in shipped))}'s, as shipped"
         if len(names) > 1:
             label = f"{', '.join(shipped)}: {label}"
-    return Heading(titles.get(value, value), label)
+    return Heading(title, label)
 
 
 def _quantity(table: Table, row: _Entry, column: _Entry) -> Quantity:
@@ -258,8 +258,13 @@ def _best_of(line: Sequence[Estimate], metric: Metric) -> list[bool]:
     if top is None:
         return [False] * len(line)
     winner = next(value for value in found if value.value == top)
-    out = [not isinstance(value, Missing) and _overlap(value, winner) for value in line]
+    out = [not isinstance(value, Missing) and _alike(value, winner, metric) for value in line]
     return [False] * len(line) if sum(out) == len(found) else out
+
+
+def _alike(one: Interval, other: Interval, metric: Metric) -> bool:
+    """True if two values are not told apart by their intervals or by the digits that are shown."""
+    return _overlap(one, other) or _shown(one, metric)[0] == _shown(other, metric)[0]
 
 
 def _overlap(one: Interval, other: Interval) -> bool:
@@ -277,9 +282,15 @@ def _cell(value: Estimate, metric: Metric | None, is_best: bool) -> Cell:
     """A cell in the unit of a metric, or of a plain ratio."""
     if isinstance(value, Missing):
         return Cell(NOTHING, "", best=False, missing=value.reason)
+    text, half = _shown(value, metric)
+    return Cell(text, half, is_best, "")
+
+
+def _shown(value: Interval, metric: Metric | None) -> tuple[str, str]:
+    """A value and the half-width of its interval as texts."""
     scale, digits = (1.0, None) if metric is None else (metric.scale, metric.digits)
     half = half_width(value, scale)
-    return Cell(show(value.value * scale, half, digits), show_half(half), is_best, "")
+    return show(value.value * scale, half, digits), show_half(half, digits)
 
 
 def _corner(table: Table) -> str:

@@ -25,13 +25,13 @@ PALETTE = {
     "bad": ("#a8281e", "#ff9a8f"),
     "bad-shade": ("#fbe3e0", "#45201c"),
     # The colours of Okabe and Ito, which people with any colour vision can tell apart, dark enough
-    # for white paper and without their yellow.
+    # for white paper, and with a purple in place of their yellow and second blue.
     "c0": ("#0072b2", "#5ab4ec"),
     "c1": ("#d55e00", "#ff8f45"),
     "c2": ("#008060", "#3fd0a0"),
     "c3": ("#b8558c", "#f0a3cd"),
     "c4": ("#b57b00", "#f0bc4a"),
-    "c5": ("#2d95c9", "#a3d8f7"),
+    "c5": ("#6a3d9a", "#c7a6f2"),
     "c6": ("#444b53", "#c5ccd3"),
 }
 """The colours of pages and figures. Figures are drawn with the light ones; within a page each

@@ -15,6 +15,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
+from matplotlib.textpath import TextPath
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
@@ -32,6 +34,17 @@ KILOBYTE = 1000
 
 # Marks that are closer together than this part of the width are drawn once.
 _MARKS = 2000
+
+
+def _digit(text: str) -> Path:
+    """A digit as a marker, with its middle at the origin."""
+    outline = TextPath((0, 0), text)
+    vertices = np.asarray(outline.vertices)
+    middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    return Path(vertices - middle, outline.codes)
+
+
+_SEVEN = _digit("7")
 
 _THRESHOLDS = re.compile(r"\b(alpha|beta)=([0-9.]+)")
 
@@ -82,7 +95,7 @@ class _Canvas:
         """The part of a series that is drawn, thinned."""
         return thinned(series.between(self.start_s, self.end_s))
 
-    def explain(self, text: str, **kwargs: str | float) -> str:
+    def explain(self, text: str, **kwargs: str | float | Path) -> str:
         """Adds an entry to the legend; returns its text, which names a group of marks."""
         look = {"linestyle": "none", "color": INK, "markersize": 7, **kwargs}
         self.legend.setdefault(text, Line2D([], [], **look))  # type: ignore[arg-type]
@@ -236,14 +249,14 @@ def _top(axes: Axes, canvas: _Canvas) -> None:
             f"{kilobytes:g}",
             (time, 1),
             xycoords=edges,
-            xytext=(0, 9),
+            xytext=(0, 15),
             textcoords="offset points",
             ha="center",
             fontsize=8,
             color=SOFT,
         )
     if len(marks.sent_s):
-        canvas.explain("numbers on top: the n-th KB was sent", marker="$7$", color=SOFT)
+        canvas.explain("numbers on top: the n-th KB was sent", marker=_SEVEN, color=SOFT)
 
 
 def _kilobytes(canvas: _Canvas) -> list[tuple[float, float]]:
@@ -263,7 +276,7 @@ def _kilobytes(canvas: _Canvas) -> list[tuple[float, float]]:
 
 
 def _label(axes: Axes, title: str, unit: str) -> None:
-    axes.set_title(title, fontsize=10, pad=20 if title == _WINDOWS else 6)
+    axes.set_title(title, fontsize=10, pad=27 if title == _WINDOWS else 6)
     axes.set_ylabel(unit)
 
 

@@ -26,7 +26,10 @@ Samples = Mapping[int, float]
 """A value for each seed."""
 
 NOT_MEASURED = "not measured"
-"""The reason if no run has a value: it makes no sense there, or it never happened."""
+"""The reason if no run of an experiment has a value."""
+
+DID_NOT_HAPPEN = "did not happen"
+"""The reason if other runs have a value: it never happened here, or makes no sense here."""
 
 _FAILED = "failed"
 """The metric of a run that did not finish."""
@@ -73,9 +76,11 @@ class Measured:
             if absent == runs:
                 return Missing("not run", run=False)
             return Missing(f"{_of(absent, runs)} not run")
+        if not known:
+            return Missing(NOT_MEASURED)
         absent = [run for run in runs if run not in known]
         if absent == runs:
-            return Missing(NOT_MEASURED)
+            return Missing(DID_NOT_HAPPEN)
         if absent:
             return Missing(f"did not happen in {_of(absent, runs)}")
         return {seed: known[point, seed] for _, seed in runs}

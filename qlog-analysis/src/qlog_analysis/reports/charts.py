@@ -47,9 +47,9 @@ def fill(plot: Plot, measured: Measured, key: str) -> ChartView:
     return ChartView(
         title=plot.title,
         caption=_caption(plot, measured, metric),
-        drawing=draw(chart, plot.title, key),
+        drawing=draw(chart, plot.title, key) if lines else Markup(""),
         legend=tuple((line.name, look(line.look)) for line in lines),
-        missing=tuple(missing),
+        missing=tuple(missing) if lines or missing else ("not run",),
     )
 
 
@@ -81,7 +81,9 @@ def _names(plot: Plot, measured: Measured) -> list[tuple[str, str]]:
     if plot.lines == "subject":
         return [(subject, subject_of(subject)) for subject in plot.subjects]
     out = []
-    for value in measured.experiment.axes.get(plot.lines, ()):
+    points = measured.experiment.points.values()
+    there = {point.axes.get(plot.lines) for point in points}
+    for value in filter(there.__contains__, measured.experiment.axes.get(plot.lines, ())):
         heading = heading_of(plot.lines, value, measured)
         out.append((value, f"{heading.text} ({heading.small})" if heading.small else heading.text))
     return out

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qlog_analysis.experiments.estimates import Estimate, estimate
-from qlog_analysis.experiments.measured import NOT_MEASURED, Measured, Missing
+from qlog_analysis.experiments.measured import DID_NOT_HAPPEN, NOT_MEASURED, Measured, Missing
 from qlog_analysis.experiments.model import RUN_AXIS, Override, Quantity, Table, Where
 from qlog_analysis.metrics.definitions import Metric, best, metric_of
 from qlog_analysis.metrics.numbers import NOTHING, half_width, show, show_half
@@ -57,7 +57,7 @@ class TableView:
                     cells.setdefault(cell.missing, []).append(f"{row.text}, {column.text}")
         return tuple(
             f"{reason} ({'; '.join(names)})"
-            if reason != NOT_MEASURED and len(names) <= _FEW
+            if reason not in (NOT_MEASURED, DID_NOT_HAPPEN) and len(names) <= _FEW
             else reason
             for reason, names in cells.items()
         )

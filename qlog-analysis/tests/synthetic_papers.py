@@ -1,6 +1,7 @@
 """Writes results of experiments as the simulator does, with known answers."""
 
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,12 +140,11 @@ def unit_of(subject: str, metric: str, over_time: bool = False) -> str:
 
 def number(text: str) -> float | None:
     """The value of an axis in base units."""
-    for unit, scale in (("ms", 1e-3), ("s", 1.0), ("p", 1.0), ("", 1.0)):
-        try:
-            return float(text.removesuffix(unit)) * scale
-        except ValueError:
-            continue
-    return None
+    match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)([a-z]*)", text)
+    return None if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "p": 1.0, "pps": 1.0, "mbit": 1e6, "b": 1.0, "kb": 1e3}
 
 
 def flow(name: str, cc: str, traces: Sequence[str] = (), **more: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def test_the_order_of_rows_is_that_of_the_report(tmp_path: Path) -> None:
         ("run", "jain"),
     )
     table = tables.compare(measured)
-    assert table.caption == "One run with seed 5."
+    assert table.caption == "One run with seed 5. Windows are means over the flows."
     assert [cell.half for _, cells in table.rows for cell in cells] == [""] * 18
 
 

@@ -51,8 +51,8 @@ def titles(figure: Figure) -> list[str]:
 
 def test_the_backlog_is_drawn_where_there_is_one(figures: dict[str, Figure]) -> None:
     vegas, plain = figures["main--run-vegas"], figures["main--run-plain"]
-    assert len(vegas.axes) == 6
-    assert len(plain.axes) == 5
+    assert len(vegas.axes) == 5
+    assert len(plain.axes) == 4
     labels = [line.get_label() for line in vegas.axes[2].lines]
     assert labels == ["backlog", "α = 1", "β = 3"]
 
@@ -67,7 +67,7 @@ def test_placeholders_are_never_drawn(figures: dict[str, Figure]) -> None:
 
 
 def test_axes_start_at_zero_and_hold_the_data(figures: dict[str, Figure]) -> None:
-    window, _, _, rate, queue, _ = figures["main--run-vegas"].axes
+    window, _, _, rate, queue = figures["main--run-vegas"].axes
     assert window.get_ylim()[0] == rate.get_ylim()[0] == queue.get_ylim()[0] == 0
     assert window.get_ylim()[1] > 60
     assert rate.get_ylim()[1] > 8

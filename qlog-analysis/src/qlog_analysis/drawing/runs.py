@@ -276,7 +276,7 @@ def _drawn(run: RunCourse) -> list[Course]:
 
 def _which(run: RunCourse) -> str:
     """An addition to a title if not all flows of a run are drawn."""
-    return f" (first {MOST_FLOWS} of {len(run.flows)} flows)" if len(run.flows) > MOST_FLOWS else ""
+    return f" ({MOST_FLOWS} of {len(run.flows)} flows)" if len(run.flows) > MOST_FLOWS else ""
 
 
 def _once(label: str) -> Iterator[str | None]:

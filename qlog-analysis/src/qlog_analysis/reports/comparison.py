@@ -107,6 +107,7 @@ def judged(comparison: Comparison) -> list[Verdict]:
 def _experiment(outcome: Outcome, plots: Sequence[Plot]) -> dict[str, Any]:
     measured = outcome.measured
     experiment = measured.experiment
+    runs_of_each = f"{len(experiment.seeds)} ({seeds(experiment)})"
     path = next((point.path for point in experiment.points.values() if point.path), None)
     runs = []
     for point in experiment.points.values():
@@ -121,7 +122,7 @@ def _experiment(outcome: Outcome, plots: Sequence[Plot]) -> dict[str, Any]:
     return {
         **section(outcome),
         "overview": tables.compare(measured),
-        "path": [*([] if path is None else path_facts(path)), ("Runs of each", seeds(experiment))],
+        "path": [*([] if path is None else path_facts(path)), ("Runs of each", runs_of_each)],
         "seed": experiment.seeds[0],
         "reproduced": reproduced(outcome.verdicts),
         "runs": runs,

@@ -56,9 +56,9 @@ def _facts(experiment: Experiment) -> str:
 
 
 def seeds(experiment: Experiment) -> str:
-    """The number of seeds in words, and which they are."""
-    first, count = experiment.seeds[0], len(experiment.seeds)
-    return f"seed {first}" if count == 1 else f"{count} seeds ({first} to {experiment.seeds[-1]})"
+    """The seeds of an experiment in words."""
+    first, last = experiment.seeds[0], experiment.seeds[-1]
+    return f"seed {first}" if first == last else f"seeds {first} to {last}"
 
 
 def controllers(experiments: Iterable[Experiment]) -> list[Controller]:

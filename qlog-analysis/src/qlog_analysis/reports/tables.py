@@ -140,7 +140,11 @@ def compare(measured: Measured) -> TableView:
             text = f"{entry.heading.text}, {subject_of(subject)}"
             entry = replace(entry, heading=replace(entry.heading, text=text))
         rows.append(entry)
-    return _filled(table, measured, rows, f"{over(measured, {}, {RUN_AXIS})}.")
+    caption = f"{over(measured, {}, {RUN_AXIS})}."
+    points = measured.experiment.points.values()
+    if any(flow.count > 1 for point in points for flow in point.flows):
+        caption += " Windows are means over the flows."
+    return _filled(table, measured, rows, caption)
 
 
 def fill(table: Table, measured: Measured) -> TableView:

@@ -10,10 +10,10 @@ use std::time::Duration;
 /// practice, so do we. Linux forgets it after each idle period, when a queue of other flows would
 /// become part of the base.
 ///
-/// NOTE: the papers' packets are of one size, and BaseRTT contains the time to transmit one (Ho et al. 2006
-/// equation 2). A smaller packet, as at the end of a response, is faster by up to one transmission
-/// time, which would look like one more packet of backlog ever after. So the smallest RTT of full
-/// datagrams is taken as soon as there is one.
+/// NOTE: the papers' packets are of one size, and BaseRTT contains the time to transmit one (Ho et
+/// al. 2006 equation 2). A smaller packet, as at the end of a response, is faster by up to one
+/// transmission time, which would look like one more packet of backlog ever after. So the smallest
+/// RTT of full datagrams is taken as soon as there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BaseRtt {
     of_full_datagrams: Option<Duration>,

@@ -1,4 +1,5 @@
-//! The catalogue of controllers: the one table from which names, options, help and documentation come.
+//! The catalogue of controllers: the one table from which names, options, help and documentation
+//! come.
 
 use std::fmt::{self, Debug, Write};
 use std::str::FromStr;

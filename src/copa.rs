@@ -19,7 +19,8 @@ const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
 /// The velocity doubles once the window has moved one way for so many rounds (§2.1).
 const ROUNDS_BEFORE_DOUBLING: u32 = 3;
 
-/// Without a nearly empty queue for so many rounds, the others at the bottleneck fill buffers (§2.2).
+/// Without a nearly empty queue for so many rounds, the others at the bottleneck fill buffers
+/// (§2.2).
 const ROUNDS_TO_EMPTY: u32 = 5;
 
 /// The queue is nearly empty at this part of the largest queueing delay (§2.2).

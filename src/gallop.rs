@@ -21,15 +21,15 @@ enum Status {
 /// The growth rate between exponential and linear that finds the available window without bursts.
 ///
 /// Each round adds `incr` datagrams, and `incr` itself grows by one each round: 2, 2, 3, 5, 8, 12,
-/// 17 … from a window of two (Ho et al. 2006 Table 3). Between γ and β the increment is halved every other
-/// round; at β the surplus is taken back and congestion avoidance begins.
+/// 17 … from a window of two (Ho et al. 2006 Table 3). Between γ and β the increment is halved
+/// every other round; at β the surplus is taken back and congestion avoidance begins.
 ///
 /// NOTE: the text of §III.B and its pseudo code differ in whether ∆ = γ still grows; this is the
 /// pseudo code (∆ > γ, ∆ ≥ β), which reproduces Table 3 and Figure 4.
 ///
-/// NOTE: the paper's window begins with two datagrams. A larger one, as QUIC's of ten (RFC 9002 §7.2),
-/// goes on as one from two that has come to it: 10, 10, 14, 19, 25, 32 … With increments from one
-/// on again it would take three rounds more.
+/// NOTE: the paper's window begins with two datagrams. A larger one, as QUIC's of ten (RFC 9002
+/// §7.2), goes on as one from two that has come to it: 10, 10, 14, 19, 25, 32 … With increments
+/// from one on again it would take three rounds more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StableGrowth {
     incr: u64,
@@ -42,10 +42,10 @@ impl SlowStart for StableGrowth {
         "Vegas that finds the window of a large path sooner, without bursts (Ho et al. 2006)";
     /// Two to six datagrams queued.
     ///
-    /// NOTE: Ho et al. 2006 §III.B has α = 1 and β = 3, for a receiver that acknowledges every packet.
-    /// QUIC's acknowledges every second one (RFC 9000 §13.2.2), so that packets leave in pairs, and
-    /// the second of each waits for the first; the same thresholds, counted in pairs, are 2 and 6.
-    /// With the paper's own, slow start ends at 37 to 81 % of the available window
+    /// NOTE: Ho et al. 2006 §III.B has α = 1 and β = 3, for a receiver that acknowledges every
+    /// packet. QUIC's acknowledges every second one (RFC 9000 §13.2.2), so that packets leave in
+    /// pairs, and the second of each waits for the first; the same thresholds, counted in pairs,
+    /// are 2 and 6. With the paper's own, slow start ends at 37 to 81 % of the available window
     /// (docs/results.md).
     const OPTIONS: &'static [OptionSpec] = &options(2.0, 6.0, DefaultValue::Elsewhere("alpha"));
     const PHASE: &'static str = "stable_growth";

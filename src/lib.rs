@@ -1,17 +1,16 @@
-//! Delay-based congestion control for QUIC: TCP Vegas and Gallop-Vegas, and the controllers that they
-//! are compared with.
+//! Delay-based congestion control for QUIC: TCP Vegas and Gallop-Vegas, and the controllers that
+//! they are compared with.
 //!
-//! Vegas and Gallop-Vegas watch the RTT and keep a few datagrams queued in the network, instead of filling the queue
-//! until packets are lost. Gallop-Vegas finds the available window of a large path several times
-//! faster, without bursts. The controllers know no QUIC stack, and no feature is on by default; the
-//! feature `quiche` plugs them into quiche:
+//! Vegas and Gallop-Vegas watch the RTT and keep a few datagrams queued in the network, instead of
+//! filling the queue until packets are lost. Gallop-Vegas finds the available window of a large
+//! path several times faster, without bursts. The controllers know no QUIC stack, and no feature is
+//! on by default; the feature `quiche` plugs them into quiche:
 //!
 #![cfg_attr(feature = "quiche", doc = "```")]
 #![cfg_attr(not(feature = "quiche"), doc = "```ignore")]
 //! use std::sync::Arc;
 //!
-//! // By name, with options, wherever quiche takes the name of an algorithm …
-//! gallop::register()?;
+//! // By name, with options, wherever quiche takes the name of an algorithm … gallop::register()?;
 //! let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
 //! config.set_cc_algorithm_name("gallop-vegas:alpha=1,beta=3")?;
 //!

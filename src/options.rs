@@ -175,8 +175,8 @@ impl Chosen {
         })
     }
 
-    /// The number that an option is given as, or by default. `None` if its value is elsewhere, or if
-    /// the table has no such option.
+    /// The number that an option is given as, or by default. `None` if its value is elsewhere, or
+    /// if the table has no such option.
     pub fn number_if_any(&self, name: &str) -> Option<f64> {
         match self.value(name)? {
             Value::Number(number) => Some(number),

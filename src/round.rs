@@ -16,10 +16,9 @@ pub enum RttMeasure {
 
 /// The round in progress.
 ///
-/// A round lasts from the sending of a distinguished packet to its acknowledgment (Brakmo et al. 1994
-/// §3.5.2). It
-/// ends when that packet *or a later one* is acknowledged, since packet numbers have gaps and the
-/// distinguished packet may be lost.
+/// A round lasts from the sending of a distinguished packet to its acknowledgment (Brakmo et al.
+/// 1994 §3.5.2). It ends when that packet *or a later one* is acknowledged, since packet numbers
+/// have gaps and the distinguished packet may be lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     /// The packet whose acknowledgment ends the round, once one was sent.

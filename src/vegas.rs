@@ -54,7 +54,8 @@ pub trait SlowStart: Copy + Debug + Default + Send + Sync + 'static {
 pub struct Thresholds {
     /// α: below this backlog the window grows by one datagram a round (Brakmo et al. 1994 §3.5.2).
     pub alpha: f64,
-    /// β: above this backlog the window shrinks by one datagram a round (Brakmo et al. 1994 §3.5.2).
+    /// β: above this backlog the window shrinks by one datagram a round (Brakmo et al. 1994
+    /// §3.5.2).
     pub beta: f64,
     /// γ: above this backlog slow start ends (Brakmo et al. 1994 §3.5.3) or brakes (Ho et al. 2006
     /// §III.B).
@@ -227,10 +228,10 @@ impl SlowStart for Doubling {
         "TCP Vegas: a few datagrams queued, judged by delay (Brakmo et al. 1994)";
     /// Two to four datagrams queued (Brakmo et al. 1994 §3.5.2).
     ///
-    /// NOTE: Ho et al. 2006 §V has γ = 1 and, to compare, γ = 3. A window that doubles over one round
-    /// trip queues a part of itself at the bottleneck, however much room the path has: QUIC's ten
-    /// datagrams (RFC 9002 §7.2), doubled, show a backlog of 3 on a path that holds 28. γ = 2 would
-    /// end slow start there, at 18 (docs/algorithms.md).
+    /// NOTE: Ho et al. 2006 §V has γ = 1 and, to compare, γ = 3. A window that doubles over one
+    /// round trip queues a part of itself at the bottleneck, however much room the path has: QUIC's
+    /// ten datagrams (RFC 9002 §7.2), doubled, show a backlog of 3 on a path that holds 28. γ = 2
+    /// would end slow start there, at 18 (docs/algorithms.md).
     const OPTIONS: &'static [OptionSpec] = &options(2.0, 4.0, DefaultValue::Number(3.0));
     const PHASE: &'static str = Phase::SlowStart.as_str();
 
@@ -365,8 +366,8 @@ impl<S: SlowStart> Vegas<S> {
             .saturating_mul(self.max_datagram_size_bytes)
     }
 
-    /// True if a packet is as large as the path allows, but for a tenth that an ACK frame or a frame
-    /// that does not fit may cost.
+    /// True if a packet is as large as the path allows, but for a tenth that an ACK frame or a
+    /// frame that does not fit may cost.
     fn is_full(&self, size_bytes: usize) -> bool {
         size_bytes.saturating_mul(10) >= self.max_datagram_size_bytes.saturating_mul(9)
     }
@@ -374,9 +375,9 @@ impl<S: SlowStart> Vegas<S> {
     /// The RTT that datagrams are spaced over, while spike suppression is on.
     ///
     /// It is off in slow start: doubling needs two datagrams per ACK (Brakmo et al. 1994 §3.4), and
-    /// stable growth is smooth without it, since its increment is small beside the window (Ho et al.
-    /// 2006 §III.B); spacing would hide the short queue that each increment builds, by which the available window is seen
-    /// to come near.
+    /// stable growth is smooth without it, since its increment is small beside the window (Ho et
+    /// al. 2006 §III.B); spacing would hide the short queue that each increment builds, by which
+    /// the available window is seen to come near.
     fn spacing_rtt(&self) -> Option<Duration> {
         self.smoothed_rtt
             .filter(|_| self.pacing && !self.in_slow_start)
@@ -393,9 +394,9 @@ impl<S: SlowStart> Vegas<S> {
         self.window.complete();
         let measured = self.measure(rtt);
         self.last_round = Some(measured);
-        // NOTE: Brakmo et al. 1994 and Ho et al. 2006 leave open whether ∆ is a whole number. In whole
-        // packets, rounded to nearest, the simulations of Ho et al. come out; with fractions the
-        // same needs γ = 1.5, β = 2.5.
+        // NOTE: Brakmo et al. 1994 and Ho et al. 2006 leave open whether ∆ is a whole number. In
+        // whole packets, rounded to nearest, the simulations of Ho et al. come out; with fractions
+        // the same needs γ = 1.5, β = 2.5.
         let backlog_packets = measured.backlog_packets.round();
 
         if self.in_slow_start
@@ -456,8 +457,8 @@ impl<S: SlowStart> Vegas<S> {
         }
     }
 
-    /// One decrease for all losses of a window (Brakmo et al. 1994 §3.3). It can be undone if losses
-    /// alone are its reason.
+    /// One decrease for all losses of a window (Brakmo et al. 1994 §3.3). It can be undone if
+    /// losses alone are its reason.
     fn on_congestion(&mut self, packet_number: u64, can_be_undone: bool) {
         let before = Before {
             window_packets: self.window.packets(),
@@ -466,9 +467,9 @@ impl<S: SlowStart> Vegas<S> {
         };
         self.recovery
             .begin(packet_number, can_be_undone.then_some(before));
-        // NOTE: ns-2's Vegas, which Ho et al. 2006 used, goes on doubling after a loss in slow start;
-        // their §V.B shows the second burst of losses that this brings. QUIC leaves slow start (RFC
-        // 9002 §7.3.1).
+        // NOTE: ns-2's Vegas, which Ho et al. 2006 used, goes on doubling after a loss in slow
+        // start; their §V.B shows the second burst of losses that this brings. QUIC leaves slow
+        // start (RFC 9002 §7.3.1).
         self.in_slow_start = false;
         self.window = Window::new((before.window_packets as f64 * self.options.decrease) as u64);
         self.ssthresh_packets = Some(self.window.packets());

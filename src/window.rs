@@ -4,10 +4,10 @@ use crate::controller::{MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS};
 
 /// A window that grows by a decided amount while a round's worth of ACKs comes in.
 ///
-/// Vegas decides once per round; the increase is then spread over the ACKs of the next round
-/// (`incr / cwnd` per ACK, Ho et al. 2006 §IV.B) so that no burst leaves at once. With `base` datagrams at the
-/// decision and an increase of `by` over `over` ACKs, the window after `acked` of them is
-/// `base + by · min(acked, over) / over`: exact, and never more than was decided.
+/// Vegas decides once per round; the increase is then spread over the ACKs of the next round (`incr
+/// / cwnd` per ACK, Ho et al. 2006 §IV.B) so that no burst leaves at once. With `base` datagrams at
+/// the decision and an increase of `by` over `over` ACKs, the window after `acked` of them is `base
+/// + by · min(acked, over) / over`: exact, and never more than was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     base: u64,
@@ -45,9 +45,10 @@ impl Window {
     /// Starts to grow by `by` datagrams, at most doubling, over the next `over` datagrams that are
     /// acknowledged.
     ///
-    /// NOTE: Ho et al. 2006 divides by `cwnd`. As many datagrams are acknowledged in a round as were sent in
-    /// the one before, which spacing can make one less than `cwnd`: then the last datagram of the
-    /// increase would wait for the next round, go ahead of its whole train and delay all of it.
+    /// NOTE: Ho et al. 2006 divides by `cwnd`. As many datagrams are acknowledged in a round as
+    /// were sent in the one before, which spacing can make one less than `cwnd`: then the last
+    /// datagram of the increase would wait for the next round, go ahead of its whole train and
+    /// delay all of it.
     pub(crate) fn grow(&mut self, by: u64, over: u64) {
         let base = self.packets();
         *self = Window {
@@ -92,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_fifth_round_of_table_3_gains_at_the_third_and_fifth_ack() {
-        // Ho et al. 2006 §IV.B: 5/12 of a datagram per ACK, an extra one at the third ACK and at the fifth.
+        // Ho et al. 2006 §IV.B: 5/12 of a datagram per ACK, an extra one at the third ACK and at
+        // the fifth.
         let mut window = Window::new(12);
         window.grow(5, 12);
         let sizes: Vec<u64> = (0..13)

@@ -177,7 +177,8 @@ fn example_2_half_the_rate_and_delay() {
 
     let mut gallop = flow::<StableGrowth>(path(), "");
     gallop.run_while(|flow| window(flow) < available, 20.0);
-    // The paper's (19) rounds one way or the other to give 26; the pseudo code takes a few rounds more.
+    // The paper's (19) rounds one way or the other to give 26; the pseudo code takes a few rounds
+    // more.
     assert!(
         (24.0..=34.0).contains(&rounds(gallop.elapsed())),
         "{}",

@@ -770,7 +770,8 @@ fn the_backlog_does_not_overflow_at_100_gbit_over_10_s() {
 
 #[test]
 fn nothing_overflows_at_1_tbit_over_100_s() {
-    // The largest window that there is, of the largest datagrams: 550 Gbit. The path holds 100 Tbit.
+    // The largest window that there is, of the largest datagrams: 550 Gbit. The path holds 100
+    // Tbit.
     const LARGEST: usize = 65_535;
     let mut script = Script::<Doubling>::new("initial_window=1048576", 10);
     script.vegas.on_mtu_update(LARGEST);

@@ -13,13 +13,13 @@ use crate::corpus;
 /// The longest that random inputs are tried.
 const RANDOM_TIME: Duration = Duration::from_secs(10);
 
-/// Runs a test on the kept inputs of a target, and then on random ones: at most `iterations`, for at
-/// most 10 s. Under libFuzzer, libFuzzer chooses the inputs.
+/// Runs a test on the kept inputs of a target, and then on random ones: at most `iterations`, for
+/// at most 10 s. Under libFuzzer, libFuzzer chooses the inputs.
 ///
 /// # Panics
 ///
-/// If the test panics, after printing the line or the seed of the input; or if the kept inputs cannot
-/// be read.
+/// If the test panics, after printing the line or the seed of the input; or if the kept inputs
+/// cannot be read.
 pub fn check<T: Debug + TypeGenerator>(
     target: &str,
     iterations: usize,

@@ -1,5 +1,5 @@
-//! A file for a qlog, which appears when it is whole. quiche drops errors of the writer, so the file
-//! remembers the first.
+//! A file for a qlog, which appears when it is whole. quiche drops errors of the writer, so the
+//! file remembers the first.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The format of experiment files: values that are read, and the messages about those that are refused.
+//! The format of experiment files: values that are read, and the messages about those that are
+//! refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Adapters between QUIC stacks and [`Controller`](crate::controller::Controller), a file and a feature
-//! each.
+//! Adapters between QUIC stacks and [`Controller`](crate::controller::Controller), a file and a
+//! feature each.
 
 #[cfg(feature = "quiche")]
 pub mod quiche;

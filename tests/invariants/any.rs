@@ -10,8 +10,8 @@ use gallop::controller::{
 
 use crate::life::{Event, Life, Selection, Span};
 
-/// Lives `life` under every controller with its default options, and with the ones that lie far from
-/// them.
+/// Lives `life` under every controller with its default options, and with the ones that lie far
+/// from them.
 ///
 /// # Panics
 ///

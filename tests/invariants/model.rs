@@ -1,8 +1,8 @@
 //! Statements about Vegas controllers that hold whatever happens to them.
 //!
 //! The model keeps as much of the connection as the statements need: what is in flight, which round
-//! it is, which losses one decrease stands for. It predicts no window but bounds it; the clause-by-clause
-//! tests say what a decision is.
+//! it is, which losses one decrease stands for. It predicts no window but bounds it; the
+//! clause-by-clause tests say what a decision is.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

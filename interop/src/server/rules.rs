@@ -1,8 +1,8 @@
 //! The choice of a connection's congestion controller by rules.
 //!
-//! A connection keeps the controller that it begins with. Criteria are the facts that are known then:
-//! the host that the client names (SNI), its address, the server's address, and chance. The path of a
-//! URL is not: it comes later, and one connection may carry many.
+//! A connection keeps the controller that it begins with. Criteria are the facts that are known
+//! then: the host that the client names (SNI), its address, the server's address, and chance. The
+//! path of a URL is not: it comes later, and one connection may carry many.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

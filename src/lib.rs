@@ -10,7 +10,8 @@
 #![cfg_attr(not(feature = "quiche"), doc = "```ignore")]
 //! use std::sync::Arc;
 //!
-//! // By name, with options, wherever quiche takes the name of an algorithm … gallop::register()?;
+//! // By name, with options, wherever quiche takes the name of an algorithm …
+//! gallop::register()?;
 //! let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
 //! config.set_cc_algorithm_name("gallop-vegas:alpha=1,beta=3")?;
 //!

@@ -4,10 +4,10 @@ use crate::controller::{MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS};
 
 /// A window that grows by a decided amount while a round's worth of ACKs comes in.
 ///
-/// Vegas decides once per round; the increase is then spread over the ACKs of the next round (`incr
-/// / cwnd` per ACK, Ho et al. 2006 §IV.B) so that no burst leaves at once. With `base` datagrams at
-/// the decision and an increase of `by` over `over` ACKs, the window after `acked` of them is `base
-/// + by · min(acked, over) / over`: exact, and never more than was decided.
+/// Vegas decides once per round; the increase is then spread over the ACKs of the next round
+/// (`incr / cwnd` per ACK, Ho et al. 2006 §IV.B) so that no burst leaves at once. With `base`
+/// datagrams at the decision and an increase of `by` over `over` ACKs, the window after `acked` of
+/// them is `base + by · min(acked, over) / over`: exact, and never more than was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     base: u64,

@@ -1,9 +1,8 @@
 //! The events that a congestion controller is told of, and the answers that it gives.
 //!
 //! The events carry what RFC 9002 §7 and Appendix B need and what the QUIC stacks in Rust can tell.
-//! They name no stack, read no clock and do no I/O, so that an adapter, a test or a fuzzer can
-//! drive a controller alike. Times are [`Instant`]s that the caller read; sizes are bytes of UDP
-//! payload.
+//! They name no stack, read no clock and do no I/O, so that an adapter, a test or a fuzzer can drive
+//! a controller alike. Times are [`Instant`]s that the caller read; sizes are bytes of UDP payload.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -99,8 +98,8 @@ pub struct CongestionMarks {
     pub now: Instant,
     /// Packets marked since the last report.
     pub packets: u64,
-    /// The largest packet number that the ACK newly acknowledged. A report about packets sent
-    /// before the last reduction of the window does not reduce it again.
+    /// The largest packet number that the ACK newly acknowledged. A report about packets sent before
+    /// the last reduction of the window does not reduce it again.
     pub largest_acked: u64,
 }
 
@@ -112,14 +111,14 @@ pub struct CongestionMarks {
 /// [`on_congestion_marks`](Self::on_congestion_marks),
 /// [`on_packets_acked`](Self::on_packets_acked). No call allocates memory.
 ///
-/// NOTE: packets come as one slice per ACK frame, not one call each. A controller behind a pointer
-/// is then called once per ACK, and it sees the largest packet, which alone measures an RTT, before
-/// it decides. quiche and neqo have the slice at hand; the adapters of quinn and noq, which are
-/// called per packet and once at the end of the frame, fill a buffer that they use again, and that
-/// of s2n-quic, which is told the sum and the newest packet, makes a slice of one.
+/// NOTE: packets come as one slice per ACK frame, not one call each. A controller behind a pointer is
+/// then called once per ACK, and it sees the largest packet, which alone measures an RTT, before it
+/// decides. quiche and neqo have the slice at hand; the adapters of quinn and noq, which are called
+/// per packet and once at the end of the frame, fill a buffer that they use again, and that of
+/// s2n-quic, which is told the sum and the newest packet, makes a slice of one.
 pub trait Controller: CloneController + Debug + Send + Sync {
-    /// A congestion-controlled packet was sent. Sending changes the time at which the next packet
-    /// may leave, and no other answer.
+    /// A congestion-controlled packet was sent. Sending changes the time at which the next packet may
+    /// leave, and no other answer.
     fn on_packet_sent(&mut self, packet: &SentPacket);
 
     /// The packets of one ACK frame were acknowledged. They are at least one, by increasing packet
@@ -144,8 +143,8 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// discarded, or the connection moved to another path. Stacks do not time this.
     fn on_packets_discarded(&mut self, _bytes: usize) {}
 
-    /// The path's maximum datagram size changed; 0 is no size and changes nothing. Stacks do not
-    /// time this.
+    /// The path's maximum datagram size changed; 0 is no size and changes nothing. Stacks do not time
+    /// this.
     fn on_mtu_update(&mut self, max_datagram_size_bytes: usize);
 
     /// The congestion window, in bytes: a whole number of datagrams.

@@ -1,8 +1,8 @@
 //! The table of metrics: everything that is measured is in it with its unit, and what is made of it
 //! is up to date.
 //!
-//! After a change of the table: `UPDATE_METRICS=1 cargo test --release -p gallop-sim --test
-//! metrics`
+//! After a change of the table:
+//! `UPDATE_METRICS=1 cargo test --release -p gallop-sim --test metrics`
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

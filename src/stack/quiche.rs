@@ -161,8 +161,7 @@ impl PartialEq for Selection {
     }
 }
 
-/// Makes every controller of the [catalogue](CATALOG) known to quiche by name, in the whole
-/// process.
+/// Makes every controller of the [catalogue](CATALOG) known to quiche by name, in the whole process.
 ///
 /// From then on `Config::set_cc_algorithm_name("gallop-vegas:alpha=1,beta=3")`, its variant for use
 /// in the handshake, tokio-quiche's `cc_algorithm` and the C API select them. quiche logs why it

@@ -19,8 +19,8 @@ use plotters::prelude::*;
 use quiche::{CongestionController, CongestionControllerFactory, ControllerConfig};
 
 /// Doubles the window, and later adds a datagram, while the RTT is near the smallest one seen. It
-/// removes an eighth if the RTT is more than an eighth above that, and half after a loss. There is
-/// one decision per round trip.
+/// removes an eighth if the RTT is more than an eighth above that, and half after a loss. There is one
+/// decision per round trip.
 #[derive(Clone, Debug)]
 struct Eighth {
     window_packets: u64,

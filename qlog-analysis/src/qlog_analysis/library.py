@@ -26,7 +26,7 @@ class Log:
         """The sender's knowledge of the path and its controller's state, one row per change.
 
         `time_ms`, `min_rtt_ms`, `smoothed_rtt_ms`, `latest_rtt_ms`, `window_bytes`,
-        `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
+        `in_flight_bytes`, `ssthresh_bytes` (NaN while it is unset), `pacing_bps`,
         `lost_packets`, `pto_count`, `app_limited`, and `vegas_*` of our controllers; null if the
         program does not log it.
         """

@@ -32,13 +32,6 @@ class Fields:
         """A string."""
         return str(self._get(key, "a string", str))
 
-    def name(self, key: str) -> str:
-        """A string that is also the name of a directory."""
-        value = self.text(key)
-        if not _is_name(value):
-            raise LayoutError(f"{self.where}: {key} must be a plain name, not {value!r}")
-        return value
-
     def path(self, key: str) -> str:
         """A string that is also a path below a directory: plain names with "/" between them."""
         return self._checked_path(key, self.text(key))

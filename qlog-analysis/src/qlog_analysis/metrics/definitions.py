@@ -45,6 +45,11 @@ class Metric:
     better: Literal["low", "high"] | None
     meaning: str
 
+    @property
+    def unit_to_show(self) -> str:
+        """The unit to show beside the label, empty if the label has it: "Packets sent"."""
+        return "" if self.shown_unit in self.label.lower().split() else self.shown_unit
+
     def show(self, value: object) -> str:
         """A value as people see it, without the unit."""
         if not isinstance(value, int | float):

@@ -65,7 +65,7 @@ class Trace:
             packet once.
         metrics: the recovery metrics after each change, filled forward: `time_ms`, `min_rtt_ms`,
             `smoothed_rtt_ms`, `latest_rtt_ms` (null until the first sample), `window_bytes`,
-            `in_flight_bytes`, `ssthresh_bytes` (NaN while there is none), `pacing_bps`,
+            `in_flight_bytes`, `ssthresh_bytes` (NaN while it is unset), `pacing_bps`,
             `lost_packets`, `pto_count`, `app_limited`, and the fields of our controllers,
             `vegas_*` (null if absent).
         states: changes of the congestion state: `time_ms`, `state`.

@@ -35,7 +35,7 @@ def fill(plot: Plot, measured: Measured, key: str) -> ChartView:
     metric = metric_shown(plot)
     draw_lines = _over_axis if plot.kind == "axis" else _over_time
     lines, missing = draw_lines(plot, measured, 1.0 if plot.ratio_to else metric.scale)
-    unit = "" if plot.ratio_to else metric.shown_unit
+    unit = "" if plot.ratio_to else metric.unit_to_show
     label = "ratio" if plot.ratio_to else metric.label
     chart = Chart(
         lines=lines,

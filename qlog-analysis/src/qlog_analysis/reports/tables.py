@@ -201,7 +201,7 @@ def _entries(dimension: str, table: Table, measured: Measured) -> list[_Entry]:
 
 def _metric_entry(subject: str, name: str, ratio: bool) -> _Entry:
     metric = metric_of(subject, name)
-    unit = "" if ratio else metric.shown_unit
+    unit = "" if ratio else metric.unit_to_show
     return _Entry(name, Heading(metric.label, unit, metric.meaning), metric=name)
 
 
@@ -319,7 +319,7 @@ def describe(metric: Metric, subject: str, ratio_to: Override | None) -> str:
     """A metric in words, of a subject unless that is empty, with its unit or its denominator."""
     of = f" of {subject_of(subject)}" if subject not in ("", "run") else ""
     if ratio_to is None:
-        unit = f", {metric.shown_unit}" if metric.shown_unit else ""
+        unit = f", {metric.unit_to_show}" if metric.unit_to_show else ""
         return f"{metric.label}{of}{unit}"
     return f"{metric.label}{of} over that of {_other(ratio_to, subject)}"
 

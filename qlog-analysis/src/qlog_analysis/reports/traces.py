@@ -72,7 +72,7 @@ def rows(traces: Sequence[Named]) -> list[dict[str, Any]]:
             {"text": metric.show(value), "best": top is not None and value == top}
             for value in values
         ]
-        out.append({"label": metric.label, "unit": metric.shown_unit, "cells": cells})
+        out.append({"label": metric.label, "unit": metric.unit_to_show, "cells": cells})
     return out
 
 

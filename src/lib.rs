@@ -21,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`CATALOG`](catalog::CATALOG) has every controller with its options. Papers are cited by author
-//! and year; `docs/references.md` lists them.
+//! [`CATALOG`] has every controller with its options. Papers are cited by author and year;
+//! `docs/references.md` lists them.
 
 // Controllers are told the time and have no entropy: clippy.toml.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]

@@ -30,7 +30,7 @@ pub trait SlowStart: Copy + Debug + Default + Send + Sync + 'static {
     const CONTROLLER: &'static str;
     /// One line about that controller.
     const SUMMARY: &'static str;
-    /// The options of that controller ([`options`] makes them).
+    /// The options of that controller (`options` makes them).
     const OPTIONS: &'static [OptionSpec];
     /// The phase's name in traces while slow start lasts.
     const PHASE: &'static str;

@@ -169,7 +169,7 @@ impl PartialEq for Selection {
 ///
 /// # Errors
 ///
-/// [`quiche::Error::CongestionControl`](::quiche::Error::CongestionControl) if quiche has a
+/// [`quiche::Error::CongestionControl`] if quiche has a
 /// built-in algorithm of that name.
 pub fn register() -> ::quiche::Result<()> {
     for entry in CATALOG {

@@ -25,7 +25,7 @@ pub struct Arguments {
     flags: Vec<OsString>,
 }
 
-/// What `gallop-sim compare --plan` prints, as far as it matters here.
+/// The part of the output of `gallop-sim compare --plan` that matters here.
 #[derive(Debug, Deserialize)]
 struct Plan {
     out: PathBuf,
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     {
         return process::run(&mut compare());
     }
-    // What is wrong with the flags is said before anything is installed.
+    // Wrong flags are reported before anything is installed.
     let plan = process::answer(compare().arg("--plan"))?;
     let plan: Plan = serde_json::from_str(&plan).context("the plan of gallop-sim compare")?;
     let python = setup::python(&root, &target)?;

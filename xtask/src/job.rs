@@ -1,4 +1,4 @@
-//! What the commands that simulate and report have in common.
+//! The common parts of the commands that simulate and report.
 
 use std::path::{Path, PathBuf};
 

@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.shard.is_some() {
         return swept;
     }
-    // What did finish is reported, whatever failed.
+    // The finished runs are reported even if others failed.
     steps.next("Report");
     let all = listed(&simulator, &root, &[])?.into_iter();
     let there = all
@@ -155,7 +155,7 @@ fn listed(simulator: &Path, root: &Path, names: &[String]) -> Result<Vec<Listed>
     serde_json::from_str(&text).context("the list of gallop-sim")
 }
 
-/// What of our flags is for the simulator.
+/// The flags that are for the simulator.
 /// The flags that are for the simulator.
 fn sweep_flags(arguments: &Arguments) -> Vec<String> {
     let mut flags = Vec::new();

@@ -130,7 +130,7 @@ pub trait Controller: CloneController + Debug + Send + Sync {
 
     /// Packets that had been declared lost were acknowledged after all. A stack that cannot tell
     /// never calls this: no reduction is undone then.
-    fn on_spurious_loss(&mut self, now: Instant, packets: &[PacketInfo]);
+    fn on_spurious_loss(&mut self, _now: Instant, _packets: &[PacketInfo]) {}
 
     /// The network marked packets instead of dropping them. Never called without ECN.
     fn on_congestion_marks(&mut self, marks: &CongestionMarks);
@@ -151,7 +151,9 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     fn window_bytes(&self) -> usize;
 
     /// The slow start threshold, in bytes, once slow start was left.
-    fn ssthresh_bytes(&self) -> Option<usize>;
+    fn ssthresh_bytes(&self) -> Option<usize> {
+        None
+    }
 
     /// The time at which the next packet may leave, if it is held back.
     fn next_release_time(&self) -> Option<Instant> {
@@ -170,7 +172,9 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     }
 
     /// The part of its work that the controller is in.
-    fn phase(&self) -> Phase;
+    fn phase(&self) -> Phase {
+        Phase::CongestionAvoidance
+    }
 
     /// The phase's name in traces, asked for after every packet while one is written. A controller
     /// with phases of its own names them here.

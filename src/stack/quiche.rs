@@ -180,20 +180,36 @@ pub fn register() -> ::quiche::Result<()> {
     Ok(())
 }
 
-impl CongestionControllerFactory for Algorithm {
-    fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {
-        let path = PathConfig {
+impl From<&ControllerConfig> for PathConfig {
+    fn from(config: &ControllerConfig) -> PathConfig {
+        PathConfig {
             max_datagram_size_bytes: config.max_datagram_size,
             initial_window_packets: config.initial_congestion_window_packets as u64,
             pacing: config.pacing,
-        };
-        Box::new(Adapter::new(Algorithm::build(self, &path)))
+        }
+    }
+}
+
+impl CongestionControllerFactory for Algorithm {
+    fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {
+        Box::new(Adapter::new(Algorithm::build(self, &config.into())))
+    }
+}
+
+/// The factory of a controller that is not in the catalogue: a function that builds it for a new
+/// path.
+#[derive(Clone, Copy, Debug)]
+pub struct Factory(pub fn(&PathConfig) -> Box<dyn Controller>);
+
+impl CongestionControllerFactory for Factory {
+    fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {
+        Box::new(Adapter::new(self.0(&config.into())))
     }
 }
 
 /// A controller behind quiche's plug point. quiche reports no ECN marks.
 #[derive(Debug)]
-pub struct Adapter {
+struct Adapter {
     controller: Box<dyn Controller>,
     answers: Answers,
     /// The packets of one event. Kept, so that no event allocates memory.
@@ -219,8 +235,7 @@ impl Answers {
 }
 
 impl Adapter {
-    /// Puts a controller behind the plug point; for one that is not in the catalogue.
-    pub fn new(controller: Box<dyn Controller>) -> Adapter {
+    fn new(controller: Box<dyn Controller>) -> Adapter {
         Adapter {
             answers: Answers::of(&*controller),
             controller,

@@ -1,118 +1,21 @@
 //! A congestion controller of one's own, beside another one over a simulated bottleneck, and a plot
 //! of both windows.
 
+mod eighth;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use gallop::controller::{
-    Ack, CongestionMarks, Controller, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS,
-    PacketInfo, Phase, SentPacket,
-};
-use gallop::stack::quiche::{Adapter, Selection};
+use gallop::stack::quiche::{Factory, Selection};
 use gallop_sim::{Dumbbell, Flow, Side, Simulation, isolated};
 use plotters::prelude::*;
-use quiche::{CongestionController, CongestionControllerFactory, ControllerConfig};
 
-/// Doubles the window, and later adds a datagram, while the RTT is near the smallest one seen. It
-/// removes an eighth if the RTT is more than an eighth above that, and half after a loss. There is one
-/// decision per round trip.
-#[derive(Clone, Debug)]
-struct Eighth {
-    window_packets: u64,
-    datagram_bytes: usize,
-    is_searching: bool,
-    smallest_rtt: Duration,
-    newest_sent: u64,
-    /// The round trip is over when a packet after this one is acknowledged or lost.
-    round_trip: u64,
-}
-
-impl Eighth {
-    fn decide(&mut self, packet_number: u64, packets: u64) {
-        if packet_number > self.round_trip {
-            self.round_trip = self.newest_sent;
-            self.window_packets = packets.clamp(MINIMUM_WINDOW_PACKETS, MAXIMUM_WINDOW_PACKETS);
-        }
-    }
-}
-
-impl Controller for Eighth {
-    fn on_packet_sent(&mut self, packet: &SentPacket) {
-        self.newest_sent = packet.packet_number;
-    }
-
-    fn on_packets_acked(&mut self, ack: &Ack, packets: &[PacketInfo]) {
-        let Some(newest) = packets.last().filter(|_| ack.measures_rtt) else {
-            return;
-        };
-        let rtt = ack.now.saturating_duration_since(newest.time_sent);
-        self.smallest_rtt = self.smallest_rtt.min(rtt);
-        let is_queue = rtt > self.smallest_rtt + self.smallest_rtt / 8;
-        self.is_searching &= !is_queue;
-        let window = self.window_packets;
-        if is_queue {
-            self.decide(newest.packet_number, window - window / 8);
-        } else if 2 * ack.bytes_in_flight > self.window_bytes() {
-            // The application fills the window, so that the RTT says something about it.
-            let growth = if self.is_searching { window } else { 1 };
-            self.decide(newest.packet_number, window + growth);
-        }
-    }
-
-    fn on_packets_lost(&mut self, _: &Loss, packets: &[PacketInfo]) {
-        self.is_searching = false;
-        let newest = packets.last().map_or(0, |packet| packet.packet_number);
-        self.decide(newest, self.window_packets / 2);
-    }
-
-    fn on_congestion_marks(&mut self, marks: &CongestionMarks) {
-        self.is_searching = false;
-        self.decide(marks.largest_acked, self.window_packets / 2);
-    }
-
-    fn on_spurious_loss(&mut self, _: Instant, _: &[PacketInfo]) {}
-
-    fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
-        self.datagram_bytes = max_datagram_size_bytes;
-    }
-
-    fn window_bytes(&self) -> usize {
-        self.window_packets as usize * self.datagram_bytes
-    }
-
-    fn ssthresh_bytes(&self) -> Option<usize> {
-        (!self.is_searching).then(|| self.window_bytes())
-    }
-
-    fn phase(&self) -> Phase {
-        match self.is_searching {
-            true => Phase::SlowStart,
-            false => Phase::CongestionAvoidance,
-        }
-    }
-}
-
-/// Makes the controller for quiche, which asks for one per path.
-#[derive(Debug)]
-struct Factory;
-
-impl CongestionControllerFactory for Factory {
-    fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {
-        Box::new(Adapter::new(Box::new(Eighth {
-            window_packets: config.initial_congestion_window_packets as u64,
-            datagram_bytes: config.max_datagram_size,
-            is_searching: true,
-            smallest_rtt: Duration::MAX,
-            newest_sent: 0,
-            round_trip: 0,
-        })))
-    }
-}
+use eighth::Eighth;
 
 /// Run a controller of one's own beside another one in the simulator and plot both windows
 #[derive(Parser)]
@@ -139,7 +42,8 @@ type Course = Vec<(f64, f64)>;
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     gallop::register()?;
-    let own = gallop_sim::Controller::Factory(Arc::new(Factory));
+    let own =
+        gallop_sim::Controller::Factory(Arc::new(Factory(|path| Box::new(Eighth::new(path)))));
     let other = gallop_sim::Controller::named(arguments.cc.to_string());
     let courses = isolated(SEED, || simulate([own, other]))??;
     let labels = ["Eighth".to_owned(), arguments.cc.to_string()];

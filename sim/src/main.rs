@@ -2,17 +2,19 @@
 
 mod progress;
 
-use clap::{Args, Parser, Subcommand};
-use gallop_network::units::Span;
-use gallop_sim::compare::{self, CompareError, Comparison};
-use gallop_sim::experiment::{Library, LibraryError};
-use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
-use gallop_sim::soak::{self, Soak};
 use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
+
+use clap::{Args, Parser, Subcommand};
+use gallop::stack::quiche::Selection;
+use gallop_network::units::Span;
+use gallop_sim::compare::{self, CompareError, Comparison};
+use gallop_sim::experiment::{Library, LibraryError};
+use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
+use gallop_sim::soak::{self, Soak};
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
@@ -84,7 +86,7 @@ enum Command {
     /// virtual time. Without a flag: the controllers of experiments/default.toml over 50mbit, 100ms
     /// and a buffer of 100p for 60s, with datagrams of 1350 bytes, an initial window of 10 and an
     /// ACK for every second packet.
-    #[command(after_help = COMPARE_EXAMPLES)]
+    #[command(after_help = compare_help())]
     Compare(Box<compare::Arguments>),
     /// List experiments
     #[command(after_help = LIST_EXAMPLE)]
@@ -151,6 +153,11 @@ struct SoakArguments {
     /// Print what it has come to as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The controllers and the examples of comparisons.
+fn compare_help() -> String {
+    format!("{}\n{COMPARE_EXAMPLES}", Selection::help())
 }
 
 fn main() -> ExitCode {

@@ -386,3 +386,19 @@ fn a_file_of_ones_own_is_compared() {
     let main = folder.path().join("target/compare/own/main");
     assert!(main.join("traces/reno/mine-0.server.sqlog").is_file());
 }
+
+#[test]
+fn the_help_names_every_controller_with_its_options() {
+    let folder = TempDir::new().expect("a folder");
+    let help = compared(folder.path(), "--help");
+    for part in [
+        "gallop-vegas",
+        "cubic-rfc9438",
+        "hystart",
+        "bbr2",
+        "--seeds",
+        "tc(8)",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}

@@ -109,6 +109,11 @@ impl Entry {
     }
 }
 
+/// The name and the options in the text form of a controller. The options may be empty.
+pub fn name_and_options(text: &str) -> (&str, &str) {
+    text.split_once(':').unwrap_or((text, ""))
+}
+
 /// A congestion control algorithm of this crate, with its options.
 ///
 /// Its text form is a name, alone or with options after a colon: `vegas`,
@@ -147,7 +152,7 @@ impl FromStr for Algorithm {
     type Err = AlgorithmError;
 
     fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let (name, options) = name_and_options(text);
         let entry = CATALOG
             .iter()
             .find(|entry| entry.name == name)

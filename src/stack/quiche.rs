@@ -10,7 +10,7 @@ use ::quiche::{
     LossEvent, LostPacket, StartupExitReason,
 };
 
-use crate::catalog::{Algorithm, AlgorithmError, CATALOG, Entry};
+use crate::catalog::{Algorithm, AlgorithmError, CATALOG, Entry, name_and_options};
 use crate::controller::{
     Ack, Controller, Loss, PacketInfo, PathConfig, Phase, RttEstimate, SentPacket,
 };
@@ -123,7 +123,7 @@ impl FromStr for Selection {
     type Err = AlgorithmError;
 
     fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let (name, options) = name_and_options(text);
         let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name);
         let kind = match built_in {
             Some(built_in) if options.is_empty() => Kind::BuiltIn(built_in),

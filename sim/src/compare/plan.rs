@@ -5,9 +5,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gallop::catalog::name_and_options;
 use gallop::stack::quiche::Selection;
 
-use super::preset::{Contender, DEFAULT, Preset, split};
+use super::preset::{Contender, DEFAULT, Preset};
 use super::{Arguments, CompareError};
 use crate::experiment::Library;
 use crate::experiment::network::Network;
@@ -111,7 +112,7 @@ fn contenders(controllers: &[String]) -> Result<Vec<Contender>, CompareError> {
 fn with_options(runs: &[Contender], preset: &Preset) -> Result<Vec<Contender>, CompareError> {
     let complete = |run: &Contender| {
         run.cc.parse::<Selection>()?;
-        let (name, own) = split(&run.cc);
+        let (name, own) = name_and_options(&run.cc);
         let options = merged(preset.options(name), own);
         let cc = match options.is_empty() {
             true => name.to_owned(),

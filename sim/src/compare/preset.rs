@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gallop::catalog::name_and_options;
+
 use super::CompareError;
 use crate::experiment::{Experiment, FlowSetup, Library, LibraryError, PlainPath};
 
@@ -91,7 +93,7 @@ impl Preset {
 
     /// The options of the first of the runs that have the controller `name`.
     pub(super) fn options(&self, name: &str) -> &str {
-        let mut runs = self.runs.iter().map(|run| split(&run.cc));
+        let mut runs = self.runs.iter().map(|run| name_and_options(&run.cc));
         runs.find(|(own, _)| *own == name)
             .map_or("", |(_, options)| options)
     }
@@ -107,9 +109,4 @@ pub(super) fn names(library: &Library) -> Result<Vec<String>, CompareError> {
         .filter_map(|experiment| Preset::of(experiment).ok())
         .map(|preset| preset.experiment.name)
         .collect())
-}
-
-/// A controller's name and its options, which may be empty.
-pub(super) fn split(cc: &str) -> (&str, &str) {
-    cc.split_once(':').unwrap_or((cc, ""))
 }

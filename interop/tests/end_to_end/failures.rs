@@ -22,7 +22,7 @@ fn refused(arguments: &[&str]) -> (i32, String) {
 #[test]
 fn a_server_that_cannot_start_says_why() {
     for (arguments, status, named) in [
-        (&["--cc", "bic"][..], 2, "\"bic\""),
+        (&["--cc", "bic"][..], 2, "`bic`"),
         (&["--cc", "vegas:alpha=-1"], 2, "alpha"),
         (&["--cc", "reno:x=1"], 2, "no options"),
         (&["--listen", "localhost"], 2, "localhost"),

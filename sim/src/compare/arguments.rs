@@ -55,7 +55,8 @@ pub struct Arguments {
     /// The folder for the results and the traces [default: target/compare/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Also write the results to this file, as JSON
+    /// Also write the results to this file, as JSON. The verdicts on a paper's claims are in claims.json
+    /// of the folder
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the table in Markdown into this document, between the lines

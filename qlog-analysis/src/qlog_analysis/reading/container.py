@@ -26,6 +26,12 @@ BLOCK_BYTES = 2 << 20
 # A first record longer than this is not a header.
 _MOST_HEADER_BYTES = 1 << 20
 
+# A record of a sequence that is longer is unreadable: the longest events have some kilobytes.
+_MOST_RECORD_BYTES = 16 << 20
+
+# A contained trace is decoded as a whole, so that its size bounds the memory.
+_MOST_DOCUMENT_BYTES = 512 << 20
+
 # So many records show the names of the events of a trace.
 _SOME_RECORDS = 5000
 
@@ -146,6 +152,7 @@ class QlogFile:
         """
         self.header: Mapping[str, Any] = {}
         self.documents: list[Document] | None = None
+        self._path = path
         self._file = file
         self.number = 1
         self._later_header: Mapping[str, Any] | None = None
@@ -190,8 +197,15 @@ class QlogFile:
     def _read_document(self) -> bool:
         """Reads a JSON document; returns false if there are no events in it."""
         parts = [self._rest]
+        held = len(self._rest)
         while more := self._file.read(BLOCK_BYTES):
             parts.append(more)
+            held += len(more)
+            if held > _MOST_DOCUMENT_BYTES:
+                raise NotQlogError(
+                    f"{self._path}: a JSON document of more than {_MOST_DOCUMENT_BYTES >> 20} MiB; "
+                    "expected a sequence of records (JSON-SEQ) at this size"
+                )
         self._rest = b"".join(parts)
         text = self._rest.decode(errors="replace")
         header = _object(self._rest)
@@ -214,14 +228,21 @@ class QlogFile:
         """Yields the records of a sequence after the header, some at a time."""
         more, self._rest = self._rest, b""
         parts: list[bytes | memoryview] = []
+        held = 0
         while more:
+            if held > _MOST_RECORD_BYTES:
+                # No event is as long. The rest of the record is dropped, so that it is unreadable.
+                end = more.find(self.separator)
+                more = more[end:] if end >= 0 else b""
             # A record after the last separator may go on in the next block.
             cut = more.rfind(self.separator) + 1
             parts.append(memoryview(more)[:cut])
             if cut:
                 yield Block(b"".join(parts), last=False)
                 parts = []
+                held = 0
             parts.append(memoryview(more)[cut:])
+            held += len(more) - cut
             more = self._file.read(BLOCK_BYTES)
         yield Block(b"".join(parts), last=True)
 

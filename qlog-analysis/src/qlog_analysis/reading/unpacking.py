@@ -1,7 +1,9 @@
 """Opens a file with any compression, and describes a file that holds no qlog trace.
 
 The compression is recognised by the first bytes, not by the name. A stream that is cut off or
-damaged gives everything before the damage.
+damaged gives everything before the damage. However much a stream would unpack to, no more of it is
+held than was asked for, and the memory of the decompressor: 32 KiB for gzip, at most 128 MiB for
+zstd.
 """
 
 import sys
@@ -16,7 +18,8 @@ else:
 
 _RAW_BYTES = 1 << 18
 
-# The bytes that are unpacked at a time; of a damaged stream no more are lost before the damage.
+# The compressed bytes that are unpacked at a time; of a damaged stream no more are lost before the
+# damage.
 _PIECE_BYTES = 1 << 10
 
 _GZIP = b"\x1f\x8b"
@@ -47,8 +50,32 @@ class _Decompressor(Protocol):
     @property
     def eof(self) -> bool: ...
     @property
+    def needs_input(self) -> bool: ...
+    @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """zlib's decompressor with the interface of the others."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(_GZIP_WINDOW)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+        # zlib may keep output back even if it has taken all of its input.
+        self.needs_input = len(out) < max_length
+        return out
 
 
 class Unpacked:
@@ -62,7 +89,7 @@ class Unpacked:
         on_bytes(len(self._raw))
         self._stream: _Decompressor | None = None
         if self._raw.startswith(_GZIP):
-            self._stream = _gzip()
+            self._stream = _Gzip()
         elif self._raw.startswith(_ZSTD):
             self._stream = zstd.ZstdDecompressor()
         self._ready = bytearray()
@@ -76,40 +103,42 @@ class Unpacked:
             self._on_bytes(len(more))
             out, self._raw = self._raw[:size] + more, self._raw[size:]
             return out
-        while len(self._ready) < size and self._raw:
-            self._ready += self._unpack(self._raw)
-            if not self.damaged:
-                self._raw = self._file.read(_RAW_BYTES)
-                self._on_bytes(len(self._raw))
-            else:
-                self._raw = b""
-        if not self._raw and self._stream is not None and not self._stream.eof:
-            self.damaged = True
+        while len(self._ready) < size and not self.damaged:
+            unpacked = self._unpack(self._stream, size - len(self._ready))
+            if unpacked is None:
+                break
+            self._ready += unpacked
         out = bytes(self._ready[:size])
         del self._ready[:size]
         return out
 
-    def _unpack(self, data: bytes) -> bytes:
-        if self._stream is None:
-            return data
-        out = bytearray()
-        for start in range(0, len(data), _PIECE_BYTES):
-            piece = data[start : start + _PIECE_BYTES]
-            while piece:
-                if self._stream.eof:
-                    # Several compressed streams may follow one another.
-                    self._stream = _gzip() if piece.startswith(_GZIP) else zstd.ZstdDecompressor()
-                try:
-                    out += self._stream.decompress(piece)
-                except (zlib.error, zstd.ZstdError):
-                    self.damaged = True
-                    return bytes(out)
-                piece = self._stream.unused_data if self._stream.eof else b""
-        return bytes(out)
+    def _unpack(self, stream: _Decompressor, most: int) -> bytes | None:
+        """At most this number of further bytes; None at the end of the file."""
+        piece = b""
+        if stream.eof or stream.needs_input:
+            piece = self._take_piece(stream.unused_data if stream.eof else b"")
+            if not piece:
+                self.damaged = not stream.eof
+                return None
+        if stream.eof:
+            # Several compressed streams may follow one another.
+            stream = _Gzip() if piece.startswith(_GZIP) else zstd.ZstdDecompressor()
+            self._stream = stream
+        try:
+            return stream.decompress(piece, most)
+        except (zlib.error, zstd.ZstdError):
+            self.damaged = True
+            return b""
 
-
-def _gzip() -> _Decompressor:
-    return zlib.decompressobj(_GZIP_WINDOW)
+    def _take_piece(self, before: bytes) -> bytes:
+        """The next compressed bytes, after those that are left of a stream that has ended."""
+        if before:
+            return before
+        if not self._raw:
+            self._raw = self._file.read(_RAW_BYTES)
+            self._on_bytes(len(self._raw))
+        piece, self._raw = self._raw[:_PIECE_BYTES], self._raw[_PIECE_BYTES:]
+        return piece
 
 
 def what_is(head: bytes) -> str:

@@ -1,8 +1,8 @@
 //! One connection of the client.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use boring::x509::X509;
 use quiche::{Config, Connection};
@@ -11,6 +11,7 @@ use url::Host;
 
 use crate::client::exchange::Exchange;
 use crate::client::failure::Failure;
+use crate::client::session::{self, Conditions, Unusable};
 use crate::client::settings::Settings;
 use crate::outbox::{Outbox, Turn};
 use crate::socket::{ReceiveBuffers, Socket};
@@ -117,13 +118,19 @@ impl Link {
                 settings.congestion_control.as_str(),
             );
         }
-        if let Some(session) = settings
-            .session
-            .as_ref()
-            .and_then(|path| fs::read(path).ok())
-            && let Err(error) = connection.set_session(&session)
-        {
-            tracing::warn!(%error, "the session cannot be resumed");
+        if let Some(path) = &settings.session {
+            let conditions = Conditions::new(host, peer.port(), &settings.trust);
+            match session::read(path, &conditions) {
+                Ok(session) => {
+                    if let Err(error) = connection.set_session(&session) {
+                        tracing::warn!(%error, "the session cannot be resumed");
+                    }
+                }
+                Err(Unusable::Absent) => {}
+                Err(reason) => {
+                    tracing::warn!(path = %path.display(), %reason, "the session is not resumed");
+                }
+            }
         }
         Ok(Link {
             connection,
@@ -197,6 +204,11 @@ impl Link {
             Err(error) => self.fail(Failure::Connect(format!("HTTP/3 cannot begin: {error}"))),
         }
         self.exchange.is_some()
+    }
+
+    /// The conditions under which this connection's session can be resumed.
+    pub(super) fn session_conditions(&self, settings: &Settings) -> Conditions {
+        Conditions::new(&self.host, self.peer.port(), &settings.trust)
     }
 
     /// Checks the certificate's address; BoringSSL checks only names.

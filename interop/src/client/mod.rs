@@ -6,6 +6,7 @@ mod failure;
 mod link;
 mod origin;
 mod report;
+mod session;
 mod settings;
 mod transfer;
 
@@ -247,9 +248,12 @@ impl Client {
                 report.transfers.push(outcome);
             }
         }
-        let session = self.links.iter().find_map(|link| link.connection.session());
-        if let (Some(path), Some(session)) = (&self.settings.session, session)
-            && let Err(error) = gallop_files::write_private(path, session)
+        let session = self.links.iter().find_map(|link| {
+            let conditions = link.session_conditions(&self.settings);
+            Some((conditions, link.connection.session()?))
+        });
+        if let (Some(path), Some((conditions, session))) = (&self.settings.session, session)
+            && let Err(error) = session::write(path, conditions, session)
         {
             tracing::warn!(path = %path.display(), %error, "the session is not kept");
         }

@@ -9,6 +9,7 @@ use gallop::stack::quiche::Selection;
 
 use crate::client::arguments::Arguments;
 use crate::client::failure::Failure;
+use crate::client::session::Trust;
 use crate::outbox::Pacing;
 use crate::trace::{KeyLog, Traces};
 use crate::transport::{self, H3, HQ};
@@ -22,6 +23,7 @@ pub(super) struct Settings {
     pub(super) insecure: bool,
     pub(super) early_data: bool,
     pub(super) session: Option<PathBuf>,
+    pub(super) trust: Trust,
     pub(super) keylog: Option<KeyLog>,
     pub(super) traces: Option<Traces>,
 }
@@ -45,6 +47,12 @@ impl Settings {
             insecure: arguments.insecure,
             early_data: arguments.early_data,
             session: arguments.session.clone(),
+            trust: match &arguments.ca {
+                _ if arguments.insecure => Trust::Any,
+                Some(path) => Trust::file(path)
+                    .map_err(|error| Failure::Local(format!("--ca {}: {error}", path.display())))?,
+                None => Trust::System,
+            },
             keylog: match &arguments.keylog {
                 Some(path) => Some(KeyLog::open(path).map_err(local(path))?),
                 None => None,

@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use crate::setup::{Server, first_answer, names};
+use gallop::stack::quiche::Selection;
+use gallop_interop::server::certificate::Certificate;
+use serde_json::Value;
+
+use crate::setup::{Server, client_command, first_answer, names, text};
 
 /// Some windows' worth.
 const BYTES: usize = 500_000;
@@ -17,14 +21,8 @@ fn bytes(length: usize) -> Vec<u8> {
 
 #[test]
 fn every_controller_serves_and_uploads() {
-    for controller in [
-        "vegas",
-        "gallop-vegas",
-        "gallop-vegas:alpha=1,beta=3",
-        "reno",
-        "cubic",
-        "bbr2",
-    ] {
+    let controllers = Selection::names().into_iter();
+    for controller in controllers.chain(["gallop-vegas:alpha=1,beta=3"]) {
         let mut server = Server::start(&[
             "--cc",
             controller,
@@ -132,6 +130,37 @@ fn sessions_are_resumed_with_early_data() {
         trace.contains("\"packet_type\":\"0RTT\"")
     });
     assert_eq!(early.count(), 1);
+}
+
+#[test]
+fn a_session_is_not_resumed_for_another_host_or_by_other_trust() {
+    let server = Server::start(&[]);
+    server.write("file", b"hello");
+    let session = server.path("session");
+    let session = ["--session", session.to_str().unwrap()];
+    let resumed = |flags: &[&str], url: &str| {
+        let output = client_command(&[&session, flags, &["--json", url]].concat())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["connections"][0]["resumed"].clone()
+    };
+    let certificate = server.path("certificates/cert.pem");
+    let trusted = ["--ca", certificate.to_str().unwrap()];
+    let localhost = server.url("/file");
+    let address = format!("https://{}/file", server.address);
+    assert_eq!(resumed(&trusted, &localhost), false);
+    assert_eq!(resumed(&trusted, &localhost), true);
+    assert_eq!(resumed(&trusted, &address), false, "another host");
+    assert_eq!(resumed(&trusted, &address), true);
+    assert_eq!(resumed(&["--insecure"], &address), false, "by no trust");
+    assert_eq!(resumed(&["--insecure"], &address), true);
+
+    // The session that was made without trust does not stand in for a certificate.
+    Certificate::self_signed(&server.path("other")).unwrap();
+    let output = server.client(&[&session[..], &["--ca", "{}/other/cert.pem", &address]].concat());
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The rate of a link over time.
 
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Component, Path};
 
 use gallop_network::Invalid;
 use gallop_network::rate_course::RateCourse;
@@ -9,6 +10,9 @@ use gallop_network::units::{LinkRate, Rate, UnitError};
 
 use super::super::link::Conditions;
 use super::BuildError;
+
+/// The largest trace that is read: it has a line a packet, so that 20 minutes of 100 Mbit/s fit.
+const MOST_TRACE_BYTES: u64 = 64 << 20;
 
 /// The rate of a link over time.
 pub(super) struct Pace {
@@ -36,7 +40,14 @@ impl Pace {
         if let Some(trace) = conditions.trace {
             let path = directory.join(trace);
             let place = || format!("{place}.trace");
-            let text = fs::read_to_string(&path).map_err(|error| BuildError::ReadTrace {
+            if !stays_inside(trace) {
+                let problem = format!(
+                    "`{}` is not below the experiment's folder; give a path from there",
+                    trace.display()
+                );
+                return Err(Invalid::new(place(), problem).into());
+            }
+            let text = read(&path, MOST_TRACE_BYTES).map_err(|error| BuildError::ReadTrace {
                 place: place(),
                 path: path.clone(),
                 error,
@@ -72,5 +83,54 @@ impl Pace {
             highest,
             course,
         })
+    }
+}
+
+/// True if a path leads to something below the folder that it begins in.
+fn stays_inside(path: &Path) -> bool {
+    path.components()
+        .all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
+}
+
+/// The text of a file, if it is no longer than `most_bytes`.
+fn read(path: &Path, most_bytes: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(most_bytes + 1)
+        .read_to_string(&mut text)?;
+    match text.len() as u64 > most_bytes {
+        true => Err(io::Error::other(format!(
+            "it is larger than {most_bytes} bytes"
+        ))),
+        false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_lie_below_the_experiment() {
+        for (path, inside) in [
+            ("lte.trace", true),
+            ("./traces/lte.trace", true),
+            ("../lte.trace", false),
+            ("traces/../../lte.trace", false),
+            ("/dev/zero", false),
+        ] {
+            assert_eq!(stays_inside(Path::new(path)), inside, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read(Path::new("/dev/zero"), 1000).unwrap_err();
+        assert_eq!(error.to_string(), "it is larger than 1000 bytes");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trace");
+        std::fs::write(&path, "1\n2\n").expect("written");
+        assert_eq!(read(&path, 4).expect("four bytes"), "1\n2\n");
+        read(&path, 3).unwrap_err();
     }
 }

@@ -49,8 +49,6 @@ impl Subject for Path {
 pub struct Alone {
     controller: Box<dyn Controller>,
     in_flight: VecDeque<PacketInfo>,
-    /// The packets of one event.
-    packets: Vec<PacketInfo>,
     rtt: RttEstimate,
 }
 
@@ -65,7 +63,6 @@ impl Alone {
         Alone {
             controller: algorithm.build(&path),
             in_flight: VecDeque::new(),
-            packets: Vec::new(),
             rtt: RttEstimate {
                 smoothed: rtt,
                 variation: Duration::ZERO,
@@ -106,13 +103,13 @@ impl Subject for Alone {
             .map_or(0, |first| first.packet_number);
         let lost = packets.start.saturating_sub(oldest) as usize;
         if lost > 0 {
-            self.packets.clear();
-            self.packets.extend(self.in_flight.drain(..lost));
             let loss = Loss {
                 now,
                 persistent_congestion: None,
             };
-            self.controller.on_packets_lost(&loss, &self.packets);
+            let packets = &self.in_flight.make_contiguous()[..lost];
+            self.controller.on_packets_lost(&loss, packets);
+            self.in_flight.drain(..lost);
         }
         let ack = Ack {
             now,
@@ -122,9 +119,9 @@ impl Subject for Alone {
             bytes_in_flight: self.bytes_in_flight(),
         };
         let acked = (packets.end - packets.start) as usize;
-        self.packets.clear();
-        self.packets.extend(self.in_flight.drain(..acked));
-        self.controller.on_packets_acked(&ack, &self.packets);
+        let packets = &self.in_flight.make_contiguous()[..acked];
+        self.controller.on_packets_acked(&ack, packets);
+        self.in_flight.drain(..acked);
         Ok(())
     }
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use gallop::Algorithm;
+use gallop::controller::PathConfig;
+use gallop::gallop::StableGrowth;
+use gallop::vegas::{Doubling, Options, SlowStart, Vegas};
 use quiche::harness::Path;
 use serde::Serialize;
 
@@ -99,13 +101,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 config.set_cc_algorithm_name(controller)?;
                 drive(Path::new(&config), &mut case)?;
                 case.alone = true;
-                if let Ok(algorithm) = controller.parse::<Algorithm>() {
-                    drive(Alone::new(&algorithm, initial, RTT), &mut case)?;
+                match controller {
+                    "vegas" => drive(alone::<Doubling>(initial)?, &mut case)?,
+                    "gallop-vegas" => drive(alone::<StableGrowth>(initial)?, &mut case)?,
+                    _ => {}
                 }
             }
         }
     }
     Ok(())
+}
+
+/// A controller with its default options. Its type is known to the compiler, so that nothing but the
+/// controller is counted.
+fn alone<S: SlowStart>(initial_window_packets: u64) -> Result<Alone<Vegas<S>>> {
+    let path = PathConfig {
+        max_datagram_size_bytes: DATAGRAM_BYTES,
+        initial_window_packets,
+        pacing: true,
+    };
+    Ok(Alone::new(Vegas::new(Options::parse("")?, &path), RTT))
 }
 
 /// Settles a subject, measures it and prints the case.

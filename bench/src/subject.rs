@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use gallop::Algorithm;
 use gallop::controller::{Ack, Controller, Loss, PacketInfo, PathConfig, RttEstimate, SentPacket};
 use quiche::harness::Path;
 
@@ -46,22 +45,17 @@ impl Subject for Path {
 
 /// A controller of this repository with the list of packets in flight, and nothing else.
 #[derive(Debug)]
-pub struct Alone {
-    controller: Box<dyn Controller>,
+pub struct Alone<C> {
+    controller: C,
     in_flight: VecDeque<PacketInfo>,
     rtt: RttEstimate,
 }
 
-impl Alone {
+impl<C: Controller> Alone<C> {
     /// A controller on a path of that RTT.
-    pub fn new(algorithm: &Algorithm, initial_window_packets: u64, rtt: Duration) -> Alone {
-        let path = PathConfig {
-            max_datagram_size_bytes: DATAGRAM_BYTES,
-            initial_window_packets,
-            pacing: true,
-        };
+    pub fn new(controller: C, rtt: Duration) -> Alone<C> {
         Alone {
-            controller: algorithm.build(&path),
+            controller,
             in_flight: VecDeque::new(),
             rtt: RttEstimate {
                 smoothed: rtt,
@@ -76,7 +70,7 @@ impl Alone {
     }
 }
 
-impl Subject for Alone {
+impl<C: Controller> Subject for Alone<C> {
     fn may_send(&mut self, now: Instant) -> Option<Instant> {
         let room = self.bytes_in_flight() + DATAGRAM_BYTES <= self.controller.window_bytes();
         room.then(|| self.controller.next_release_time().unwrap_or(now).max(now))

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use gallop::controller::{Ack, Controller, Loss, PacketInfo, PathConfig, RttEstimate, SentPacket};
+use gallop::controller::{Ack, Controller, Loss, PacketInfo, RttEstimate, SentPacket};
 use quiche::harness::Path;
 
 /// UDP payload of every packet, in bytes: quiche's default.

@@ -137,14 +137,14 @@ impl Copa {
         }
     }
 
-    /// Takes an RTT in; returns RTTmin and RTTstanding.
+    /// Takes an RTT in.
     ///
     /// NOTE: the paper's receiver does not delay ACKs. The reported delay is taken off as RFC 9002
     /// §5.3 has it, but not from RTTmin, which a false delay must not lower (§5.2).
-    fn on_sample(&mut self, measured: Duration, ack: &Ack) -> Option<(Duration, Duration)> {
+    fn on_sample(&mut self, measured: Duration, ack: &Ack) {
         // The clock stood still.
         if measured.is_zero() {
-            return self.rtts();
+            return;
         }
         self.rtt_min.add(ack.now, measured, RTT_MIN_WINDOW);
         let ack_delay = ack.ack_delay.unwrap_or_default().min(ack.rtt.max_ack_delay);
@@ -153,9 +153,9 @@ impl Copa {
             .max(self.rtt_min.get().unwrap_or(measured));
         self.rtt_standing.add(ack.now, rtt, ack.rtt.smoothed / 2);
         self.competition.on_sample(rtt);
-        self.rtts()
     }
 
+    /// RTTmin and RTTstanding, once there was a sample.
     fn rtts(&self) -> Option<(Duration, Duration)> {
         let rtt_min = self.rtt_min.get()?;
         Some((rtt_min, self.rtt_standing.get()?.max(rtt_min)))

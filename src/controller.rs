@@ -39,6 +39,15 @@ pub struct SentPacket {
     pub bytes_in_flight: usize,
 }
 
+impl SentPacket {
+    /// True if no further datagram fits into the window after this packet.
+    #[inline]
+    pub fn fills(&self, window_bytes: usize, max_datagram_size_bytes: usize) -> bool {
+        let needed = self.bytes_in_flight.saturating_add(self.size_bytes);
+        needed.saturating_add(max_datagram_size_bytes) > window_bytes
+    }
+}
+
 /// A packet that was newly acknowledged, or declared lost.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketInfo {

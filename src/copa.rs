@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use crate::catalog::Recipe;
 use crate::controller::{
-    Ack, CongestionMarks, Controller, Figure, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS,
-    PacketInfo, PathConfig, Phase, SentPacket,
+    Ack, CongestionMarks, Controller, Figure, Loss, MAXIMUM_WINDOW_PACKETS, PacketInfo, PathConfig,
+    Phase, SentPacket,
 };
 use crate::options::{Allowed, Chosen, DefaultValue, OptionSpec, OptionsError};
 use crate::pacing::{DATAGRAMS_PER_INTERVAL, SpikeSuppression};
 use crate::persistent_congestion::PersistentCongestion;
 use crate::recovery::Recovery;
 use crate::round::{Round, RttMeasure};
+use crate::window::bounded;
 
 /// The time over which RTTmin is the smallest RTT (§2.1).
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
@@ -244,18 +245,10 @@ impl Copa {
     }
 }
 
-fn bounded(packets: f64) -> f64 {
-    packets.clamp(MINIMUM_WINDOW_PACKETS as f64, MAXIMUM_WINDOW_PACKETS as f64)
-}
-
 impl Controller for Copa {
     fn on_packet_sent(&mut self, packet: &SentPacket) {
         self.recovery.on_packet_sent(packet.packet_number);
-        let room_needed = packet
-            .bytes_in_flight
-            .saturating_add(packet.size_bytes)
-            .saturating_add(self.max_datagram_size_bytes);
-        let fills_window = room_needed > self.window_bytes();
+        let fills_window = packet.fills(self.window_bytes(), self.max_datagram_size_bytes);
         if fills_window {
             self.filled_window = self.filled_window.max(Some(packet.packet_number));
         }

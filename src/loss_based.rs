@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::catalog::Recipe;
 use crate::controller::{
-    Ack, CongestionMarks, Controller, Figure, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS,
-    PacketInfo, PathConfig, Phase, SentPacket,
+    Ack, CongestionMarks, Controller, Figure, Loss, PacketInfo, PathConfig, Phase, SentPacket,
 };
 use crate::hystart::HyStart;
 use crate::options::{Chosen, OptionSpec, OptionsError};
 use crate::persistent_congestion::PersistentCongestion;
 use crate::recovery::Recovery;
+use crate::window::bounded;
 
 /// The growth of the window after slow start, and its reduction at a congestion event.
 pub(crate) trait Avoidance: Clone + Debug + Default + Send + Sync + 'static {
@@ -153,19 +153,10 @@ impl<A: Avoidance> LossBased<A> {
     }
 }
 
-/// A window within the limits, in packets.
-fn bounded(packets: f64) -> f64 {
-    packets.clamp(MINIMUM_WINDOW_PACKETS as f64, MAXIMUM_WINDOW_PACKETS as f64)
-}
-
 impl<A: Avoidance> Controller for LossBased<A> {
     fn on_packet_sent(&mut self, packet: &SentPacket) {
         self.recovery.on_packet_sent(packet.packet_number);
-        let room_needed = packet
-            .bytes_in_flight
-            .saturating_add(packet.size_bytes)
-            .saturating_add(self.datagram_bytes);
-        if room_needed > self.window_bytes() {
+        if packet.fills(self.window_bytes(), self.datagram_bytes) {
             self.filled_window = self.filled_window.max(Some(packet.packet_number));
         }
     }

@@ -494,12 +494,9 @@ impl<S: SlowStart> Controller for Vegas<S> {
             self.window.hold();
         }
         self.recovery.on_packet_sent(packet.packet_number);
-        let room_needed = packet
-            .bytes_in_flight
-            .saturating_add(packet.size_bytes)
-            .saturating_add(self.max_datagram_size_bytes);
+        let fills_window = packet.fills(self.window_bytes(), self.max_datagram_size_bytes);
         self.round
-            .on_packet_sent(packet.packet_number, room_needed > self.window_bytes());
+            .on_packet_sent(packet.packet_number, fills_window);
         if let Some(rtt) = self.spacing_rtt() {
             let spacing = || SpikeSuppression::spacing(rtt, self.window.packets());
             self.spike_suppression

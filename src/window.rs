@@ -2,6 +2,11 @@
 
 use crate::controller::{MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS};
 
+/// A window in packets, kept within the limits.
+pub(crate) fn bounded(packets: f64) -> f64 {
+    packets.clamp(MINIMUM_WINDOW_PACKETS as f64, MAXIMUM_WINDOW_PACKETS as f64)
+}
+
 /// A window that grows by a decided amount while a round's worth of ACKs comes in.
 ///
 /// Vegas decides once per round; the increase is then spread over the ACKs of the next round

@@ -227,9 +227,15 @@ impl Link {
             Measure::new("drop_ratio", "", meter.drops() as f64 / arrived),
             count("marks", self.marks()),
         ]);
-        let delay = meter.mean_delay(now);
+        let delays = [
+            ("queue_mean_delay_s", meter.mean_delay(now)),
+            ("queue_p95_delay_s", meter.delay_percentile(95)),
+            ("queue_p99_delay_s", meter.delay_percentile(99)),
+        ];
         measures.extend(
-            delay.map(|delay| Measure::new("queue_mean_delay_s", "s", delay.as_secs_f64())),
+            delays.into_iter().filter_map(|(metric, delay)| {
+                Some(Measure::new(metric, "s", delay?.as_secs_f64()))
+            }),
         );
         measures
     }
@@ -289,7 +295,7 @@ impl Link {
     }
 
     /// Takes a packet past the entrance.
-    pub fn take(&mut self, packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
+    pub fn take(&mut self, mut packet: Packet, now: Time, dropped: &mut Vec<Packet>) -> Taken {
         self.meter.count_arrival();
         match &mut self.kind {
             Kind::Line { jitter, free_at } => {
@@ -306,6 +312,7 @@ impl Link {
                 Taken::ArrivesAt(self.arrival(sent), packet)
             }
             Kind::Queued { queue, in_service } => {
+                packet.queue_at(now);
                 queue.enqueue(packet, now, in_service.is_none(), dropped);
                 match in_service {
                     Some(_) => {
@@ -332,6 +339,7 @@ impl Link {
         };
         let packet = in_service.take()?;
         self.meter.count_forwarded(packet.wire_bytes());
+        self.meter.count_delay(now - packet.queued_at());
         let next = self.serve_next(now, dropped);
         Some((packet, self.arrival(now), next))
     }
@@ -372,6 +380,7 @@ impl Jitter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram;
     use crate::impairment::{Outage, Reordering};
     use crate::packet::Side;
     use crate::queue::DropTail;
@@ -439,6 +448,11 @@ mod tests {
         let mean = (10.0 + 270.0 + 400.0 + 200.0) / 1000.0;
         let meter = link.meter();
         assert_eq!(meter.mean_packets(at(1000)), mean);
+        // 100 µs, then 290 and 490 µs from 10 µs on.
+        let p95 = histogram::rounded(490_000);
+        assert_eq!(meter.delay_percentile(95), Some(Duration::from_nanos(p95)));
+        let p50 = histogram::rounded(290_000);
+        assert_eq!(meter.delay_percentile(50), Some(Duration::from_nanos(p50)));
         assert_eq!((meter.max_packets(), meter.drops()), (3, 1));
         assert_eq!(
             (meter.forwarded_packets(), meter.forwarded_bytes()),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::histogram::Histogram;
 use crate::time::Time;
 
 /// The length of a queue, the packet in service included.
@@ -40,6 +41,8 @@ pub struct Meter {
     max_packets: usize,
     /// For every length of the queue in packets, the nanoseconds for which it had that.
     held: Vec<u64>,
+    /// Times from the arrival of packets at the queue until they were sent.
+    delays: Histogram,
     /// Since the start of the simulation.
     total: Counters,
     /// The value of `total` at the time at which measuring started.
@@ -54,6 +57,7 @@ impl Meter {
         self.area = 0;
         self.square_area = 0;
         self.held.clear();
+        self.delays.clear();
         self.max_packets = self.backlog.packets;
         self.before = self.total;
     }
@@ -96,6 +100,11 @@ impl Meter {
     pub(crate) fn count_forwarded(&mut self, bytes: u64) {
         self.total.forwarded_packets += 1;
         self.total.forwarded_bytes += bytes;
+    }
+
+    /// A packet has been sent, so long after it came to the queue.
+    pub(crate) fn count_delay(&mut self, delay: Duration) {
+        self.delays.count(delay);
     }
 
     /// The time at which measuring started.
@@ -163,6 +172,14 @@ impl Meter {
         Some(Duration::from_nanos(
             u64::try_from(nanoseconds).unwrap_or(u64::MAX),
         ))
+    }
+
+    /// The time that `percent` of a hundred packets did not exceed from their arrival at the queue
+    /// until they had been sent, rounded down by less than a thousandth; `None` before one was sent.
+    /// Packets count when they have been sent.
+    #[must_use]
+    pub fn delay_percentile(&self, percent: u32) -> Option<Duration> {
+        self.delays.percentile(percent)
     }
 
     /// The longest the queue has been, in packets, the one in service included.

@@ -1,5 +1,6 @@
 //! Packets on links.
 
+use crate::time::Time;
 use crate::units::WIRE_OVERHEAD_BYTES;
 
 /// An end of a connection.
@@ -50,6 +51,8 @@ pub struct Packet {
     sequence: u64,
     /// Links of its route that it has left behind.
     hop: u32,
+    /// Time at which it came to the queue that it is in, or was in last.
+    queued_at: Time,
     /// Number of the client's address that it comes from or goes to.
     client_address: u16,
     to: Side,
@@ -70,6 +73,7 @@ impl Packet {
             flow,
             sequence,
             hop: 0,
+            queued_at: Time::ZERO,
             client_address: 0,
             to,
             ecn: Ecn::NotCapable,
@@ -165,6 +169,16 @@ impl Packet {
     #[must_use]
     pub fn client_address(&self) -> u16 {
         self.client_address
+    }
+
+    /// Notes that it comes to a queue.
+    pub(crate) fn queue_at(&mut self, now: Time) {
+        self.queued_at = now;
+    }
+
+    /// Time at which it came to the queue that it is in, or was in last.
+    pub(crate) fn queued_at(&self) -> Time {
+        self.queued_at
     }
 
     /// Number of links of its route that it has left behind.

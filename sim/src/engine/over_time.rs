@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gallop_network::histogram;
+
 use crate::time::Time;
 
 /// A mean over time of a value that stays until it changes.
@@ -53,16 +55,10 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The number of leading bits of a value that are kept.
-    const BITS: u32 = 10;
-
     pub(super) fn record(&mut self, now: Time, value: Duration) {
         self.advance(now);
         let nanoseconds = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-        let rest = nanoseconds
-            .checked_ilog2()
-            .map_or(0, |bits| bits.saturating_sub(Self::BITS));
-        self.current = Some((now, nanoseconds >> rest << rest));
+        self.current = Some((now, histogram::rounded(nanoseconds)));
     }
 
     pub(super) fn advance(&mut self, now: Time) {

@@ -44,7 +44,7 @@ pub use endpoint::{
     StreamData,
 };
 pub use engine::{
-    Dumbbell, DumbbellTopology, Flow, FlowReport, Observation, Observer, Simulation,
+    Dumbbell, DumbbellTopology, Flow, FlowReport, Observation, Observer, ShareWindow, Simulation,
     SimulationError, topology,
 };
 pub use isolation::{SelfCheckError, clock, entropy, isolated, self_check};

@@ -71,7 +71,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "title = \"RTT",
             "titel = \"RTT",
-            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, seeds, datagram, initial-window, ack-every, max-ack-delay, host-jitter, sweep, run, link, dumbbell, flow, analysis, series, trace, table, plot, claim, fast",
+            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, change-at, seeds, datagram, initial-window, ack-every, max-ack-delay, host-jitter, sweep, run, link, dumbbell, flow, analysis, series, trace, table, plot, claim, fast",
         ),
         (
             "seeds = 2",
@@ -121,7 +121,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "metric = \"lost_packets\"",
             "metric = \"lost_packet\"",
-            "fairness.toml:100:20: claim[0].value.metric: unknown metric of run `lost_packet`: did you mean `lost_packets`? there are available_window_reached_s, events, jain, loss_ratio, lost_packets, retransmitted_bytes, rtt_mean_s, rtt_p95_s, sent_packets, simulated_s, slow_start_exit_s, slow_start_s, throughput_sum_bps, time_to_95_percent_s",
+            "fairness.toml:100:20: claim[0].value.metric: unknown metric of run `lost_packet`: did you mean `lost_packets`? there are available_window_reached_s, events, jain, loss_ratio, lost_packets, power_ratio, ramp_up_rounds, ramp_up_s, recovered_s, retransmitted_bytes, rtt_mean_s, rtt_p95_s, sent_packets, share, simulated_s, slow_start_exit_s, slow_start_s, throughput_sum_bps, time_to_95_percent_s",
         ),
         (
             "cc = \"reno\"",
@@ -172,6 +172,16 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
             "measure-from = \"1s\"",
             "measure-from = \"9s\"",
             "fairness.toml:6:16: measure-from: 9s is not before the end, 4s",
+        ),
+        (
+            "measure-from = \"1s\"",
+            "change-at = \"4s\"",
+            "fairness.toml:6:13: change-at: 4s is not before the end, 4s",
+        ),
+        (
+            "measure-from = \"1s\"",
+            "change-at = \"3s\"",
+            "fairness.toml:107:12: fast.duration: 2s is not after change-at",
         ),
         (
             "low = 0\nhigh = 0\n",

@@ -417,6 +417,42 @@ fn flows_go_both_ways_over_a_dumbbell_with_access_of_their_own() {
 }
 
 #[test]
+fn a_path_has_the_rates_and_delays_of_its_time() {
+    let changes = r#"changes = [{ at = "2s", rate = "5mbit" }, { at = "4s", delay = "28ms" }]"#;
+    let flows = [in_dumbbell(1)];
+    let built = build(
+        &network(&format!("{DUMBBELL}{changes}\n")),
+        &flows,
+        Path::new("."),
+    );
+    let facts = |seconds: f64| {
+        let paths = built.paths_at(Duration::from_secs_f64(seconds));
+        (
+            paths[0].rate.to_string(),
+            paths[0].round_trip.as_micros(),
+            paths[0].base_rtt.as_micros(),
+        )
+    };
+    // Access links have 1 Gbit/s and 0.4 ms; the bottleneck 19.2 ms, as the way back after it too.
+    // A full packet has 1378 bytes.
+    let access = 2 * 11_024;
+    let base_rtt = |delay: u128, sending: u128| (delay * 1000 + sending * 1000 + access) / 1000;
+    let [first, slow, long] = [
+        ("10mbit".to_owned(), 40_000, base_rtt(40_000, 1102)),
+        ("5mbit".to_owned(), 40_000, base_rtt(40_000, 2204)),
+        ("5mbit".to_owned(), 57_600, base_rtt(57_600, 2204)),
+    ];
+    assert_eq!(facts(1.9), first);
+    assert_eq!(facts(2.0), slow);
+    assert_eq!(facts(9.0), long);
+    assert!(!built.paths[0].steady);
+    assert_eq!(built.paths[0].rate.to_string(), "10mbit");
+    let constant = build(&network(DUMBBELL), &flows, Path::new("."));
+    assert!(constant.paths[0].steady);
+    assert_eq!(constant.paths, constant.paths_at(Duration::from_secs(9)));
+}
+
+#[test]
 fn every_impairment_happens_and_does_no_harm_beyond_itself() {
     for (impairment, metric) in [
         ("loss = 0.01", Some("impaired")),

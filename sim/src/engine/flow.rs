@@ -10,6 +10,7 @@ use crate::endpoint::acks::AckPolicy;
 use crate::endpoint::moves::Move;
 use crate::endpoint::settings::Controller;
 use crate::endpoint::{Action, Connection};
+use crate::engine::share::ShareWindow;
 use crate::traffic::Bulk;
 use crate::traffic::conversation::Conversation;
 use crate::traffic::player::Player;
@@ -63,6 +64,8 @@ pub struct Flow {
     pub client_qlog: Option<Box<dyn Write + Send + Sync>>,
     /// The player of the received data, if they are a media stream.
     pub player: Option<Player>,
+    /// The windows of time that are looked for in the packets that come to the client.
+    pub share_windows: Vec<ShareWindow>,
     /// A function that is told of every send, receive and timeout of both sides.
     pub observer: Option<Observer>,
 }
@@ -92,6 +95,7 @@ impl Flow {
             server_qlog: None,
             client_qlog: None,
             player: None,
+            share_windows: Vec::new(),
             observer: None,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::endpoint::application::Answer;
 use crate::engine::flow::FlowReport;
 use crate::engine::running::Running;
+use crate::engine::share::ShareWindow;
 use crate::engine::simulation::Simulation;
 use crate::measure::Measure;
 use crate::time::Time;
@@ -40,6 +41,8 @@ impl Simulation {
         if let Some(player) = &running.flow.player {
             measures.extend(player.measures(start, now));
         }
+        let windows = running.flow.share_windows.iter();
+        measures.extend(windows.filter_map(ShareWindow::measure));
         measures
     }
 
@@ -79,6 +82,7 @@ impl Simulation {
                 "connections_finished",
                 "completion_mean_s",
                 "completion_p95_s",
+                "completion_p99_s",
             ],
         ));
         measures
@@ -149,17 +153,21 @@ fn counters(counted: &FlowReport, active: Duration, packet_bytes: u64) -> Vec<Me
     measures
 }
 
-/// Number, mean and 95th percentile (nearest rank) of some times.
-fn times(mut times_s: Vec<f64>, [count, mean, p95]: [&'static str; 3]) -> Vec<Measure> {
+/// Number, mean, 95th and 99th percentile (nearest rank) of some times.
+fn times(mut times_s: Vec<f64>, [count, mean, p95, p99]: [&'static str; 4]) -> Vec<Measure> {
     let number = times_s.len();
     let mut measures = vec![Measure::new(count, "", number as f64)];
     times_s.sort_by(f64::total_cmp);
-    let rank = (number as f64 * 0.95).ceil() as usize;
-    if let Some(&time) = times_s.get(rank.saturating_sub(1)) {
+    let percentile = |percent: usize| {
+        let rank = (number * percent).div_ceil(100);
+        times_s.get(rank.saturating_sub(1)).copied()
+    };
+    if let (Some(p95_s), Some(p99_s)) = (percentile(95), percentile(99)) {
         let sum: f64 = times_s.iter().sum();
         measures.extend([
             Measure::new(mean, "s", sum / number as f64),
-            Measure::new(p95, "s", time),
+            Measure::new(p95, "s", p95_s),
+            Measure::new(p99, "s", p99_s),
         ]);
     }
     measures
@@ -171,7 +179,12 @@ fn responses(answers: &[Answer], since: Time) -> Vec<Measure> {
     let took = ended.map(|answer| answer.took.as_secs_f64()).collect();
     times(
         took,
-        ["responses", "response_time_mean_s", "response_time_p95_s"],
+        [
+            "responses",
+            "response_time_mean_s",
+            "response_time_p95_s",
+            "response_time_p99_s",
+        ],
     )
 }
 
@@ -181,13 +194,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_nearest_rank() {
-        let names = ["n", "mean", "p95"];
+        let names = ["n", "mean", "p95", "p99"];
         let values = |n: u32| -> Vec<f64> {
             let all = (1..=n).rev().map(f64::from).collect();
             times(all, names).iter().map(|m| m.value).collect()
         };
         assert_eq!(values(0), [0.0]);
-        assert_eq!(values(1), [1.0, 1.0, 1.0]);
-        assert_eq!(values(100), [100.0, 50.5, 95.0]);
+        assert_eq!(values(1), [1.0, 1.0, 1.0, 1.0]);
+        assert_eq!(values(100), [100.0, 50.5, 95.0, 99.0]);
     }
 }

@@ -9,10 +9,12 @@ pub(crate) mod flow_meter;
 mod measures;
 mod over_time;
 mod running;
+mod share;
 mod simulation;
 pub mod topology;
 
 pub use error::SimulationError;
 pub use flow::{Flow, FlowReport, Observation, Observer};
+pub use share::ShareWindow;
 pub use simulation::Simulation;
 pub use topology::{Dumbbell, DumbbellTopology};

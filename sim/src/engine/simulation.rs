@@ -11,6 +11,7 @@ use crate::engine::ends::watch;
 use crate::engine::error::SimulationError;
 use crate::engine::flow::{Flow, FlowReport};
 use crate::engine::running::{Running, Stage};
+use crate::engine::share::ShareWindow;
 use crate::engine::topology::{LinkId, Route, Topology};
 use crate::isolation::clock::{self, Epoch, Time};
 use crate::link::{Link, Taken};
@@ -450,8 +451,16 @@ impl Simulation {
         match side {
             Side::Server => running.meter.look(now, &ends.get(side).connection),
             Side::Client => {
-                if let Some(player) = &mut running.flow.player {
+                let flow = &mut running.flow;
+                if let Some(player) = &mut flow.player {
                     player.read(now, ends.received_bytes());
+                }
+                if flow.share_windows.iter().any(ShareWindow::is_open) {
+                    let received = ends.get(side).connection.stats().recv_bytes;
+                    let has_read = ends.received_bytes() > 0;
+                    for window in &mut flow.share_windows {
+                        window.note(now, received, has_read);
+                    }
                 }
             }
         }

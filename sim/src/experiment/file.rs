@@ -25,6 +25,7 @@ pub(super) struct File {
     pub(super) duration: Span,
     #[serde(default)]
     pub(super) measure_from: Span,
+    pub(super) change_at: Option<Span>,
     #[serde(default = "one")]
     pub(super) seeds: NonZeroU64,
     #[serde(default = "datagram")]

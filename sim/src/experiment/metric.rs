@@ -288,6 +288,14 @@ pub const METRICS: &[Metric] = &[
     .digits(3)
     .low(),
     flow(
+        "completion_p99_s",
+        "s",
+        "Completion, 99th percentile",
+        "99th percentile of the time from start to end of the connections that finished.",
+    )
+    .digits(3)
+    .low(),
+    flow(
         "cwnd_mean_packets",
         "packets",
         "Window, mean",
@@ -404,6 +412,58 @@ pub const METRICS: &[Metric] = &[
     .digits(1)
     .low(),
     flow(
+        "ramp_up_s",
+        "s",
+        "Ramp-up",
+        "Time from the first stream data that the client's application read to the start of the \
+         first window of time in which 95 % of the flow's share of the narrowest link on its way \
+         came to the client: bytes of QUIC packets, of full datagrams at that rate. The window is \
+         four base RTTs of the path, at least 50 ms, and at least the time of 20 full datagrams at \
+         the rate of the share. The base RTT is that of a full datagram without queues: \
+         propagation there and back, and the time to send it on each link there. Wherever \
+         measuring began; only of flows of one connection.",
+    )
+    .digits(3)
+    .low(),
+    flow(
+        "ramp_up_rounds",
+        "",
+        "Ramp-up, in rounds",
+        "Ramp-up (`ramp_up_s`) over the base RTT of the path.",
+    )
+    .digits(1)
+    .low(),
+    flow(
+        "recovered_s",
+        "s",
+        "Recovered after",
+        "Time from `change-at`, when the network changes, to the start of the first window of time \
+         after it in which 95 % of the flow's share of the narrowest link came to the client. \
+         Window and share are as those of `ramp_up_s`, with the rates and delays right after the \
+         change.",
+    )
+    .digits(3)
+    .low(),
+    flow(
+        "share",
+        "",
+        "Share of the throughput",
+        "Throughput of the flow, over that of all flows that are no background; of two flows and \
+         more.",
+    )
+    .shown("%", 100.0, 1),
+    flow(
+        "power_ratio",
+        "",
+        "Power",
+        "Throughput over the flow's share of the narrowest link, both in stream data, times the \
+         base RTT of the path (`ramp_up_s`) over the mean RTT: the power of Kleinrock 1979, of \
+         which 1 is the most if all flows have their shares. Only of flows of one connection over \
+         links whose rates and delays do not change.",
+    )
+    .digits(3)
+    .high(),
+    flow(
         "buffer_fill_s",
         "s",
         "Buffer filled after",
@@ -447,6 +507,14 @@ pub const METRICS: &[Metric] = &[
         "s",
         "Response time, 95th percentile",
         "95th percentile of the time from a request to the end of its answer.",
+    )
+    .digits(3)
+    .low(),
+    flow(
+        "response_time_p99_s",
+        "s",
+        "Response time, 99th percentile",
+        "99th percentile of the time from a request to the end of its answer.",
     )
     .digits(3)
     .low(),
@@ -495,6 +563,24 @@ pub const METRICS: &[Metric] = &[
         "s",
         "Queueing delay, mean",
         "Mean time from a packet's arrival at the queue until it was sent, by Little's law.",
+    )
+    .shown("ms", 1e3, 2)
+    .low(),
+    link(
+        "queue_p95_delay_s",
+        "s",
+        "Queueing delay, 95th percentile",
+        "95th percentile of the time from a packet's arrival at the queue until it was sent, to a \
+         thousandth of itself, of the packets that were sent.",
+    )
+    .shown("ms", 1e3, 2)
+    .low(),
+    link(
+        "queue_p99_delay_s",
+        "s",
+        "Queueing delay, 99th percentile",
+        "99th percentile of the time from a packet's arrival at the queue until it was sent, to a \
+         thousandth of itself, of the packets that were sent.",
     )
     .shown("ms", 1e3, 2)
     .low(),
@@ -578,6 +664,49 @@ pub const METRICS: &[Metric] = &[
     )
     .digits(1)
     .low(),
+    run(
+        "ramp_up_s",
+        "s",
+        "Ramp-up",
+        "Ramp-up of a flow: the longest of the flows', none if one never got there.",
+    )
+    .digits(3)
+    .low(),
+    run(
+        "ramp_up_rounds",
+        "",
+        "Ramp-up, in rounds",
+        "Ramp-up of a flow over the base RTT of its path: the longest of the flows', none if one \
+         never got there.",
+    )
+    .digits(1)
+    .low(),
+    run(
+        "recovered_s",
+        "s",
+        "Recovered after",
+        "Time from `change-at` until a flow had its share of the capacity: the longest of the \
+         flows', none if one never had it.",
+    )
+    .digits(3)
+    .low(),
+    run(
+        "share",
+        "",
+        "Least share of the throughput",
+        "Throughput of a flow, over that of all flows: the least of the flows'. Of two flows and \
+         more.",
+    )
+    .shown("%", 100.0, 1)
+    .high(),
+    run(
+        "power_ratio",
+        "",
+        "Power",
+        "Power of a flow (Kleinrock 1979): the least of the flows'.",
+    )
+    .digits(3)
+    .high(),
     run(
         "throughput_sum_bps",
         "bit/s",

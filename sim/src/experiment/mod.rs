@@ -309,6 +309,15 @@ fn check_rest(file: &mut File, axes: &[Axis], points: &[Point]) -> Result<(), Ve
             "fast.duration",
             || format!("{duration} is not after measure-from"),
         ));
+        let change = points
+            .iter()
+            .filter_map(|point| point.setup.change_at)
+            .max();
+        note(require(
+            Some(duration.duration()) > change,
+            "fast.duration",
+            || format!("{duration} is not after change-at"),
+        ));
     }
     match problems.is_empty() {
         true => Ok(()),

@@ -37,6 +37,8 @@ pub struct Setup {
     pub duration: Duration,
     /// The time from which meters count.
     pub measure_from: Duration,
+    /// The time at which the network changes, from which flows are to recover.
+    pub change_at: Option<Duration>,
     /// UDP payload of a full datagram.
     pub datagram_bytes: usize,
     /// Initial window (RFC 9002 §7.2), in datagrams.
@@ -183,6 +185,7 @@ impl Setup {
         Ok(Setup {
             duration: file.duration.duration(),
             measure_from: file.measure_from.duration(),
+            change_at: file.change_at.map(Span::duration),
             datagram_bytes: file.datagram,
             initial_window_packets: file.initial_window,
             ack_every: file.ack_every,
@@ -244,6 +247,11 @@ fn check_times(file: &File) -> Result<(), Invalid> {
             file.measure_from, file.duration
         )
     })?;
+    if let Some(change_at) = file.change_at {
+        require(change_at < file.duration, "change-at", || {
+            format!("{change_at} is not before the end, {}", file.duration)
+        })?;
+    }
     match &file.series {
         Some(series) => positive("series.every", series.every),
         None => Ok(()),

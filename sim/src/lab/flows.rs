@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use super::outcome::Subject;
 use crate::acks::AckPolicy;
-use crate::engine::Simulation;
+use crate::engine::{ShareWindow, Simulation};
 use crate::experiment::network::PathFacts;
 use crate::experiment::traffic::Period;
 use crate::experiment::{FlowSetup, Setup};
@@ -29,34 +29,88 @@ pub(super) struct Member {
     pub(super) flows: Vec<usize>,
     /// Its share of the narrowest link on its way, in full datagrams per second.
     pub(super) fair_packets_per_s: f64,
+    /// Its path, before any change.
+    path: PathFacts,
 }
+
+/// The part of its share that a flow has when it has "most" of it.
+pub(super) const MOST: f64 = 0.95;
+
+/// The window of time in which a flow has most of its share: so many base RTTs, …
+const WINDOW_RTTS: u32 = 4;
+
+/// … at least this time, …
+const LEAST_WINDOW: Duration = Duration::from_millis(50);
+
+/// … and at least the time of so many full datagrams at the rate of its share.
+const LEAST_WINDOW_PACKETS: f64 = 20.0;
 
 /// The members of all flows in the order of the routes, with the connections of each.
 pub(super) fn members<'a>(
     setup: &'a Setup,
-    paths: &'a [PathFacts],
+    paths: &'a Paths,
     seed: u64,
 ) -> impl Iterator<Item = (Member, Vec<Flow>)> + 'a {
     let all = setup.places.iter().enumerate();
     let all = all.flat_map(|(flow, place)| (0..place.count).map(move |index| (flow, index)));
-    all.zip(paths)
+    all.zip(&paths.before)
         .enumerate()
-        .map(move |(route, ((flow, index), path))| {
+        .map(move |(route, ((flow, index), &path))| {
             let member = Member {
                 flow,
                 index,
                 flows: Vec::new(),
-                fair_packets_per_s: setup.packets_per_s(path) / setup.sharing(flow) as f64,
+                fair_packets_per_s: setup.fair_packets_per_s(flow, &path),
+                path,
             };
             let spec = &setup.flows[flow];
             let mut random = random::stream(seed, START_PARTS + route as u64);
             let late = spec.start_jitter.mul_f64(random.random());
-            let flows = spec.connections(setup, spec.start + late, &mut random);
+            let mut flows = spec.connections(setup, spec.start + late, &mut random);
+            if let [one] = &mut flows[..]
+                && !spec.traffic.is_many_connections()
+            {
+                let ramp_up = setup.share_window(flow, "ramp_up_s", &path, None);
+                let after = paths.after.get(route).zip(setup.change_at);
+                let recovered =
+                    after.map(|(path, at)| setup.share_window(flow, "recovered_s", path, Some(at)));
+                one.share_windows = [Some(ramp_up), recovered].into_iter().flatten().collect();
+            }
             (member, flows)
         })
 }
 
+/// Facts of the routes of all members.
+pub(super) struct Paths {
+    /// Before any change.
+    pub(super) before: Vec<PathFacts>,
+    /// Right after the change of the network; empty if the setup names none.
+    pub(super) after: Vec<PathFacts>,
+}
+
 impl Setup {
+    /// The share of a flow's member of the narrowest link of its path, in full datagrams per second.
+    fn fair_packets_per_s(&self, flow: usize, path: &PathFacts) -> f64 {
+        self.packets_per_s(path) / self.sharing(flow) as f64
+    }
+
+    /// The window in which a member of a flow has most of its share of a path.
+    fn share_window(
+        &self,
+        flow: usize,
+        metric: &'static str,
+        path: &PathFacts,
+        start: Option<Duration>,
+    ) -> ShareWindow {
+        let packets_per_s = self.fair_packets_per_s(flow, path);
+        let packets = Duration::try_from_secs_f64(LEAST_WINDOW_PACKETS / packets_per_s);
+        let length = (path.base_rtt * WINDOW_RTTS)
+            .max(LEAST_WINDOW)
+            .max(packets.unwrap_or(Duration::MAX));
+        let bytes = MOST * packets_per_s * self.datagram_bytes as f64 * length.as_secs_f64();
+        ShareWindow::new(metric, length, bytes, start)
+    }
+
     /// The number of full datagrams that the narrowest link of a path forwards per second.
     pub(super) fn packets_per_s(&self, path: &PathFacts) -> f64 {
         path.rate.bps() as f64 / (8 * (self.datagram_bytes + WIRE_OVERHEAD_BYTES)) as f64
@@ -130,6 +184,27 @@ impl Member {
         }
     }
 
+    /// What follows from the measures and the path: rounds, and the power.
+    fn relative(&self, measures: &[Measure]) -> Vec<Measure> {
+        let value = |metric: &str| {
+            let mut found = measures.iter().filter(|measure| measure.metric == metric);
+            found.next().map(|measure| measure.value)
+        };
+        let base_rtt_s = self.path.base_rtt.as_secs_f64();
+        let rounds = value("ramp_up_s").map(|took| took / base_rtt_s);
+        let power = value("throughput_pps")
+            .zip(value("rtt_mean_s"))
+            .filter(|_| self.path.steady)
+            .map(|(rate, rtt)| rate / self.fair_packets_per_s * base_rtt_s / rtt);
+        [
+            rounds.map(|rounds| Measure::new("ramp_up_rounds", "", rounds)),
+            power.map(|power| Measure::new("power_ratio", "", power)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// Its measurements; at `had_share` it had had most of its share for a second.
     pub(super) fn measured(
         &self,
@@ -146,6 +221,7 @@ impl Member {
                     let took = (Time::from(at) - started).as_secs_f64();
                     measures.push(Measure::new("time_to_95_percent_s", "s", took));
                 }
+                measures.extend(self.relative(&measures));
                 measures
             }
             _ => simulation.measure_flows(&self.flows),

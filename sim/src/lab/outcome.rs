@@ -52,15 +52,22 @@ pub(super) struct Value(
 impl Subject {
     /// A subject with its measurements. Values that are not finite are left out.
     pub(super) fn new(subject: String, measures: Vec<Measure>) -> Subject {
-        let finite = measures.into_iter().filter(|one| one.value.is_finite());
-        Subject {
+        let mut subject = Subject {
             subject,
             index: 0,
             cc: String::new(),
             background: false,
-            values: finite
-                .map(|one| Value(one.metric.into(), one.unit.into(), one.value))
-                .collect(),
+            values: Vec::new(),
+        };
+        measures.into_iter().for_each(|one| subject.add(one));
+        subject
+    }
+
+    /// Adds a measurement, if its value is finite.
+    pub(super) fn add(&mut self, one: Measure) {
+        if one.value.is_finite() {
+            let value = Value(one.metric.into(), one.unit.into(), one.value);
+            self.values.push(value);
         }
     }
 

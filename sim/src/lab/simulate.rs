@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::flows::{Member, members};
+use super::flows::{MOST, Member, Paths, members};
 use super::outcome::{Course, RunOutcome, Subject};
 use crate::engine::Simulation;
-use crate::experiment::network::{BuildError, Built, PathFacts};
+use crate::experiment::network::{BuildError, Built};
 use crate::experiment::{Experiment, Point, Setup};
 use crate::measure::Measure;
 use crate::packet::Side;
@@ -23,9 +23,6 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// The second in which a flow has most of its share of the capacity, in steps.
 const SECOND: usize = 10;
-
-/// The part of its share that it then has.
-const MOST: f64 = 0.95;
 
 /// The reason for which a run has no results.
 #[derive(Debug, Error)]
@@ -67,17 +64,24 @@ impl Run<'_> {
     pub(super) fn simulate(&self, told: impl Fn(Duration)) -> Result<RunOutcome, RunFailure> {
         let setup = &self.point.setup;
         let directory = self.experiment.path.parent().unwrap_or(Path::new(""));
-        let Built {
-            topology,
-            links,
-            paths,
-        } = setup.network.build(
+        let built = setup.network.build(
             &setup.places,
             setup.datagram_bytes,
             setup.host_jitter,
             self.seed,
             directory,
         )?;
+        let after = setup.change_at.map(|at| built.paths_at(at));
+        let Built {
+            topology,
+            links,
+            paths: before,
+            ..
+        } = built;
+        let paths = Paths {
+            before,
+            after: after.unwrap_or_default(),
+        };
         let mut running = Running {
             setup,
             simulation: Simulation::new(topology)?,
@@ -94,7 +98,7 @@ impl Run<'_> {
         running.run(every.map(|series| series.every.duration()), told)?;
 
         let mut subjects = running.subjects();
-        if let (Some(analysis), Some(path)) = (self.experiment.analysis, paths.first()) {
+        if let (Some(analysis), Some(path)) = (self.experiment.analysis, paths.before.first()) {
             let base_rtt_s = path.round_trip.as_secs_f64();
             let measures = analysis.measures(setup.packets_per_s(path), base_rtt_s);
             subjects.push(Subject::new("analysis".to_owned(), measures));
@@ -118,7 +122,7 @@ impl Run<'_> {
 
 impl Running<'_> {
     /// Adds every member of every flow, with its qlog if that is kept.
-    fn add_flows(&mut self, paths: &[PathFacts], run: &Run<'_>) -> Result<(), RunFailure> {
+    fn add_flows(&mut self, paths: &Paths, run: &Run<'_>) -> Result<(), RunFailure> {
         for (route, (mut member, flows)) in members(self.setup, paths, run.seed).enumerate() {
             for mut flow in flows {
                 let name = &member.setup(self.setup).name;
@@ -220,6 +224,7 @@ impl Running<'_> {
                 member.measured(&self.simulation, self.setup, delivery.reached)
             })
             .collect();
+        add_shares(&mut subjects);
         let run = self.run_measures(&subjects);
         subjects.extend(self.links.iter().filter_map(|(name, id)| {
             let measures = self.simulation.link(*id)?.measures(now);
@@ -242,6 +247,7 @@ impl Running<'_> {
             (values.len() == foreground.len() && !values.is_empty()).then_some(values)
         };
         let greatest = |values: Vec<f64>| values.into_iter().fold(f64::MIN, f64::max);
+        let least = |values: Vec<f64>| values.into_iter().fold(f64::MAX, f64::min);
         let throughputs = values("throughput_bps");
         let sum = |metric: &str| -> f64 { values(metric).iter().sum() };
         let (sent, lost) = (sum("sent_packets"), sum("lost_packets"));
@@ -259,11 +265,21 @@ impl Running<'_> {
             "slow_start_s",
             "available_window_reached_s",
             "time_to_95_percent_s",
+            "ramp_up_s",
+            "recovered_s",
             "rtt_p95_s",
         ];
         for metric in latest {
             let value = of_all(metric).map(greatest);
             measures.extend(value.map(|value| Measure::new(metric, "s", value)));
+        }
+        let worst = [
+            ("ramp_up_rounds", of_all("ramp_up_rounds").map(greatest)),
+            ("share", of_all("share").map(least)),
+            ("power_ratio", of_all("power_ratio").map(least)),
+        ];
+        for (metric, value) in worst {
+            measures.extend(value.map(|value| Measure::new(metric, "", value)));
         }
         if let Some(means) = of_all("rtt_mean_s") {
             let mean = means.iter().sum::<f64>() / means.len() as f64;
@@ -271,6 +287,24 @@ impl Running<'_> {
         }
         measures.extend(jain(&throughputs).map(|index| Measure::new("jain", "", index)));
         measures
+    }
+}
+
+/// Adds to flows that are no background the part that each has of the throughput of all of them, if
+/// there are several.
+fn add_shares(flows: &mut [Subject]) {
+    let rates = flows.iter().filter(|flow| !flow.background);
+    let rates: Vec<f64> = rates
+        .filter_map(|flow| flow.get("throughput_bps"))
+        .collect();
+    let all: f64 = rates.iter().sum();
+    if rates.len() < 2 || all <= 0.0 {
+        return;
+    }
+    for flow in flows.iter_mut().filter(|flow| !flow.background) {
+        if let Some(rate) = flow.get("throughput_bps") {
+            flow.add(Measure::new("share", "", rate / all));
+        }
     }
 }
 
@@ -400,6 +434,25 @@ mod tests {
         assert_eq!(jain(&[]), None);
         assert_eq!(jain(&[3.0]), None);
         assert_eq!(jain(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn shares_are_of_all_that_is_no_background() {
+        let flow = |bps: f64, background| Subject {
+            background,
+            ..Subject::new(
+                "flow/a".to_owned(),
+                vec![Measure::new("throughput_bps", "bit/s", bps)],
+            )
+        };
+        let shares = |mut flows: Vec<Subject>| -> Vec<Option<f64>> {
+            add_shares(&mut flows);
+            flows.iter().map(|flow| flow.get("share")).collect()
+        };
+        let three = vec![flow(6.0, false), flow(5.0, true), flow(2.0, false)];
+        assert_eq!(shares(three), [Some(0.75), None, Some(0.25)]);
+        assert_eq!(shares(vec![flow(6.0, false), flow(5.0, true)]), [None; 2]);
+        assert_eq!(shares(vec![flow(0.0, false); 2]), [None; 2]);
     }
 
     #[test]

@@ -31,17 +31,102 @@ pub struct Built {
     pub topology: Topology,
     /// The links that are measured, by name, in the file's order.
     pub links: Vec<(String, LinkId)>,
-    /// Facts of the routes, in the same order.
+    /// Facts of the routes before any change, in the same order.
     pub paths: Vec<PathFacts>,
+    ways: Vec<WayFacts>,
+    routes: Vec<WaysOfRoute>,
+    full_packet_bytes: u64,
 }
 
-/// Rate and delay of a flow's path before any change.
+/// Rate and delay of a flow's path at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFacts {
     /// Rate of the slowest link from sender to receiver; of a trace, the mean.
     pub rate: Rate,
     /// Propagation delay there and back.
     pub round_trip: Duration,
+    /// The RTT of a full datagram that never waits: the propagation delay, and the time to send it
+    /// on each link there. The acknowledgement counts nothing.
+    pub base_rtt: Duration,
+    /// True if neither rate nor delay ever change.
+    pub steady: bool,
+}
+
+/// Rate and delay of a direction of a link.
+#[derive(Clone, Debug)]
+struct WayFacts {
+    id: LinkId,
+    rate: Rate,
+    delay: Duration,
+    /// Times from which later rates hold, and those rates.
+    rates: Vec<(Duration, Rate)>,
+    /// Times from which later delays hold, and those delays.
+    delays: Vec<(Duration, Duration)>,
+    /// True if a trace gives the rate.
+    trace: bool,
+}
+
+/// The links of a route that flows share, as numbers of directions, and its hosts' own.
+#[derive(Clone, Debug)]
+struct WaysOfRoute {
+    there: Vec<usize>,
+    back: Vec<usize>,
+    access: Option<Access>,
+}
+
+impl Built {
+    /// Facts of the routes right after the changes at a time.
+    #[must_use]
+    pub fn paths_at(&self, at: Duration) -> Vec<PathFacts> {
+        let routes = self.routes.iter();
+        routes
+            .map(|route| route.facts(&self.ways, self.full_packet_bytes, Some(at)))
+            .collect()
+    }
+}
+
+/// The value that holds at a time, or before any change.
+fn value_at<T: Copy>(first: T, changes: &[(Duration, T)], at: Option<Duration>) -> T {
+    let later = changes.iter().rev().find(|&&(from, _)| Some(from) <= at);
+    later.map_or(first, |&(_, value)| value)
+}
+
+impl WayFacts {
+    fn rate_at(&self, at: Option<Duration>) -> Rate {
+        value_at(self.rate, &self.rates, at)
+    }
+
+    fn delay_at(&self, at: Option<Duration>) -> Duration {
+        value_at(self.delay, &self.delays, at)
+    }
+
+    fn is_steady(&self) -> bool {
+        self.rates.is_empty() && self.delays.is_empty() && !self.trace
+    }
+}
+
+impl WaysOfRoute {
+    /// Facts of the route at a time, or before any change.
+    fn facts(&self, ways: &[WayFacts], full_packet_bytes: u64, at: Option<Duration>) -> PathFacts {
+        let there = || self.there.iter().map(|&way| &ways[way]);
+        let back = || self.back.iter().map(|&way| &ways[way]);
+        let mut rate = there().map(|way| way.rate_at(at)).min();
+        let delays = there().chain(back()).map(|way| way.delay_at(at));
+        let mut round_trip: Duration = delays.sum();
+        let sending = there().map(|way| way.rate_at(at).time_to_send(full_packet_bytes));
+        let mut sending: Duration = sending.sum();
+        if let Some(access) = self.access {
+            rate = rate.map(|rate| rate.min(access.rate));
+            round_trip += access.delay * 4;
+            sending += access.rate.time_to_send(full_packet_bytes) * 2;
+        }
+        PathFacts {
+            rate: rate.unwrap_or(Rate::GIGABIT),
+            round_trip,
+            base_rtt: round_trip + sending,
+            steady: there().chain(back()).all(WayFacts::is_steady),
+        }
+    }
 }
 
 /// Limit of the queue on the way back, if the file gives none.
@@ -72,16 +157,28 @@ impl Network {
             graph: Graph::new(),
             ways: Vec::new(),
             links: Vec::new(),
-            paths: Vec::new(),
+            routes: Vec::new(),
         };
         match self {
             Network::Dumbbell(dumbbell) => builder.dumbbell(dumbbell, flows)?,
             Network::Links(links) => builder.links(links, flows)?,
         }
+        let Builder {
+            topology,
+            links,
+            ways,
+            routes,
+            ..
+        } = builder;
+        let full_packet_bytes = (datagram_bytes + WIRE_OVERHEAD_BYTES) as u64;
+        let facts = |route: &WaysOfRoute| route.facts(&ways, full_packet_bytes, None);
         Ok(Built {
-            topology: builder.topology,
-            links: builder.links,
-            paths: builder.paths,
+            paths: routes.iter().map(facts).collect(),
+            topology,
+            links,
+            ways,
+            routes,
+            full_packet_bytes,
         })
     }
 }
@@ -94,9 +191,9 @@ struct Builder<'a> {
     topology: Topology,
     graph: Graph,
     /// Facts of the links of the graph: there and back, in turn.
-    ways: Vec<(LinkId, PathFacts)>,
+    ways: Vec<WayFacts>,
     links: Vec<(String, LinkId)>,
-    paths: Vec<PathFacts>,
+    routes: Vec<WaysOfRoute>,
 }
 
 /// One direction of a link.
@@ -260,11 +357,14 @@ impl<'a> Builder<'a> {
         let id = self.topology.add_link(link);
         self.links
             .extend(way.name.map(|name| (name.to_owned(), id)));
-        let facts = PathFacts {
+        self.ways.push(WayFacts {
+            id,
             rate: pace.rate,
-            round_trip: way.delay,
-        };
-        self.ways.push((id, facts));
+            delay: way.delay,
+            rates: pace.changes,
+            delays,
+            trace: way.rate.trace.is_some(),
+        });
         Ok(pace.highest)
     }
 
@@ -281,27 +381,22 @@ impl<'a> Builder<'a> {
             .graph
             .route(from, to)
             .map_err(|error| Invalid::new(format!("flow[{flow}]"), error.to_string()))?;
-        let there = steps.iter().map(|&step| self.ways[way(step)]);
+        let there: Vec<usize> = steps.iter().map(|&step| way(step)).collect();
         let back_steps = steps.iter().rev().map(|step| Step {
             forward: !step.forward,
             ..*step
         });
-        let back = back_steps.map(|step| self.ways[way(step)]);
-        let mut rate = there.clone().map(|(_, facts)| facts.rate).min();
-        let delays = there.clone().chain(back.clone());
-        let mut round_trip: Duration = delays.map(|(_, facts)| facts.round_trip).sum();
-        if let Some(access) = access {
-            rate = rate.map(|rate| rate.min(access.rate));
-            round_trip += access.delay * 4;
-        }
-        self.paths.push(PathFacts {
-            rate: rate.unwrap_or(Rate::GIGABIT),
-            round_trip,
-        });
+        let back: Vec<usize> = back_steps.map(way).collect();
+        let links = |ways: &[usize]| ways.iter().map(|&way| self.ways[way].id).collect();
         let inner = Route {
-            to_client: there.map(|(id, _)| id).collect(),
-            to_server: back.map(|(id, _)| id).collect(),
+            to_client: links(&there),
+            to_server: links(&back),
         };
+        self.routes.push(WaysOfRoute {
+            there,
+            back,
+            access,
+        });
         let jitter = (!self.host_jitter.is_zero()).then(|| Jitter {
             max: self.host_jitter,
             random: random::stream(self.seed, self.topology.routes.len() as u64),

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
+use std::time::Duration;
 
 use gallop_network::Invalid;
 use gallop_network::rate_course::RateCourse;
@@ -19,6 +20,8 @@ pub(super) struct Pace {
     /// The rate at first; of a trace, the mean.
     pub(super) rate: Rate,
     pub(super) highest: Rate,
+    /// Times from which later rates hold, and those rates; none of a trace.
+    pub(super) changes: Vec<(Duration, Rate)>,
     pub(super) course: Option<RateCourse>,
 }
 
@@ -60,6 +63,7 @@ impl Pace {
             return Ok(Pace {
                 rate: course.typical_rate(),
                 highest: course.highest_rate(),
+                changes: Vec::new(),
                 course: Some(course),
             });
         }
@@ -81,6 +85,7 @@ impl Pace {
         Ok(Pace {
             rate,
             highest,
+            changes,
             course,
         })
     }

@@ -11,6 +11,7 @@ pub mod packet;
 pub mod queue;
 pub mod random;
 pub mod rate_course;
+pub mod stalls;
 pub mod time;
 pub mod units;
 

@@ -246,12 +246,12 @@ impl Link {
         self.marks_before = self.marks_in_all();
     }
 
-    /// Asks the impairments about `packet`. Times to hold it and copies add up; the first
-    /// impairment that loses it has the last word.
+    /// Asks the impairments about `packet`, each as of the time at which those before it let it go
+    /// on. Times to hold it and copies add up; the first impairment that loses it has the last word.
     pub fn admit(&mut self, packet: &mut Packet, now: Time) -> Admission {
         let (mut held, mut copies) = (Duration::ZERO, 0);
         for impairment in &mut self.impairments {
-            match impairment.decide(packet, now) {
+            match impairment.decide(packet, now + held) {
                 Fate::Pass => {}
                 Fate::Hold(delay) => held += delay,
                 Fate::Duplicate => copies += 1,
@@ -381,7 +381,7 @@ impl Jitter {
 mod tests {
     use super::*;
     use crate::histogram;
-    use crate::impairment::{Outage, Reordering};
+    use crate::impairment::{Outage, Reordering, Slots};
     use crate::packet::Side;
     use crate::queue::DropTail;
     use crate::random;
@@ -554,9 +554,9 @@ mod tests {
         };
         let outage = Outage::new(Duration::from_millis(1), Duration::from_millis(2));
         let mut link = Link::line(rate(), DELAY)
+            .with_impairment(Box::new(outage))
             .with_impairment(hold(3))
-            .with_impairment(hold(4))
-            .with_impairment(Box::new(outage));
+            .with_impairment(hold(4));
         let mut packet = packet(0, 100);
         let held = Admission {
             held: Some(Duration::from_millis(7)),
@@ -570,5 +570,15 @@ mod tests {
         assert_eq!(link.admit(&mut packet, at(1500)), lost);
         assert_eq!(link.admit(&mut packet, at(2000)), held);
         assert_eq!(link.meter().impaired(), 1);
+    }
+
+    #[test]
+    fn an_impairment_sees_a_packet_when_the_one_before_lets_it_go() {
+        let hold = Reordering::new(1.0, Duration::from_millis(3), random::stream(1, 0));
+        let mut link = Link::line(rate(), DELAY)
+            .with_impairment(Box::new(hold.expect("a probability")))
+            .with_impairment(Box::new(Slots::new(Duration::from_millis(4))));
+        let admission = link.admit(&mut packet(0, 100), at(2000));
+        assert_eq!(admission.held, Some(Duration::from_millis(6)));
     }
 }

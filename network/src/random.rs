@@ -1,7 +1,9 @@
 //! Random numbers for the simulated network, apart from those of the connections: one independent
 //! stream per part, so that adding a part does not change what the others draw.
 
-use rand::Rng;
+use std::time::Duration;
+
+use rand::{Rng, RngExt};
 use rand_xoshiro::rand_core::SeedableRng;
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
@@ -22,6 +24,28 @@ pub fn stream(seed: u64, part: u64) -> Random {
     Random::seed_from_u64(seed ^ part)
 }
 
+/// A number in `(0, 1]`.
+pub fn uniform(random: &mut Random) -> f64 {
+    1.0 - random.random::<f64>()
+}
+
+/// An exponential number of the mean `mean`.
+pub fn exponential(random: &mut Random, mean: f64) -> f64 {
+    -mean * libm::log(uniform(random))
+}
+
+/// The longest [`exponential_time`], in means. One in 22 000 is cut to it, so that the mean is kept
+/// to 0.005 %. Without a limit a single time could be as long as the rest of a simulation, and
+/// nothing could be said about the worst.
+pub const MOST_MEANS: u32 = 10;
+
+/// An exponential time of the mean `mean`, at most [`MOST_MEANS`] of it, to the nanosecond.
+pub fn exponential_time(random: &mut Random, mean: Duration) -> Duration {
+    let most = mean.saturating_mul(MOST_MEANS);
+    let nanoseconds = exponential(random, mean.as_nanos() as f64);
+    Duration::from_nanos(nanoseconds as u64).min(most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +59,20 @@ mod tests {
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 400);
+    }
+
+    #[test]
+    fn exponential_times_have_their_mean_and_a_limit() {
+        let mean = Duration::from_millis(2);
+        let mut random = stream(1, 1);
+        let mut times: Vec<Duration> = (0..200_000)
+            .map(|_| exponential_time(&mut random, mean))
+            .collect();
+        times.sort_unstable();
+        let all: Duration = times.iter().sum();
+        let near = |time: Duration, ms: f64| (time.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.01;
+        assert!(near(all / 200_000, 2.0), "{all:?}");
+        assert!(near(times[100_000], 2.0 * 2.0_f64.ln()));
+        assert_eq!(times.last(), Some(&Duration::from_millis(20)));
     }
 }

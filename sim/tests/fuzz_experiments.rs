@@ -7,11 +7,12 @@ use bolero::TypeGenerator;
 use gallop_sim::experiment::{Experiment, ExperimentError};
 
 /// Files that are sound, of every kind of table.
-const SOUND: [&str; 4] = [
+const SOUND: [&str; 5] = [
     include_str!("experiments/fairness.toml"),
     include_str!("../../experiments/gallop/figure-8.toml"),
     include_str!("../../experiments/streaming/figure-6.toml"),
     include_str!("../../experiments/vegas/tcplib.toml"),
+    include_str!("experiments/links.toml"),
 ];
 
 /// Text that is typed in place of other text.

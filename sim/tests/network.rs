@@ -206,6 +206,24 @@ fn what_makes_no_sense_is_refused_by_its_place() {
         ),
         (
             DUMBBELL,
+            "jitter = { kind = \"slots\", slot = \"0s\" }",
+            &dumbbell,
+            "dumbbell.jitter.slot: it is 0; it must be positive",
+        ),
+        (
+            DUMBBELL,
+            "jitter = { kind = \"slots\", slot = \"5ms\", retransmission = 2 }",
+            &dumbbell,
+            "dumbbell.jitter.retransmission: 2 is not a probability: it must lie between 0 and 1",
+        ),
+        (
+            DUMBBELL,
+            "reverse.jitter = { kind = \"bursts\", every = \"1us\", length = \"1ms\" }",
+            &dumbbell,
+            "dumbbell.reverse.jitter.every: 1us is too short; the least is 100µs",
+        ),
+        (
+            DUMBBELL,
             "trace = \"lte.mahimahi\"",
             &dumbbell,
             "dumbbell.rate: the link has a trace, which says the rate",
@@ -248,6 +266,23 @@ fn what_is_no_network_is_refused_while_reading() {
         (
             "reverse.queue = { kind = \"codel\", limit = \"5p\", max-p = 1 }",
             "unknown field `max-p`, expected one of `limit`, `target`, `interval`, `ecn`",
+        ),
+        (
+            "jitter = { kind = \"bursts\", max = \"1ms\" }",
+            "unknown field `max`, expected `every` or `length`",
+        ),
+        (
+            "jitter = { mean = \"1ms\" }",
+            "unknown field `mean`, expected `max` or `in-order`",
+        ),
+        ("jitter = { kind = \"slots\" }", "missing field `slot`"),
+        (
+            "jitter = { kind = \"gaussian\" }",
+            "unknown variant `gaussian`, expected one of `uniform`, `exponential`, `bursts`, `slots`",
+        ),
+        (
+            "jitter = 1",
+            "expected a time such as \"2ms\", or a table with the kind uniform, exponential, bursts or slots",
         ),
         (
             "reverse.queue = 5",
@@ -472,6 +507,19 @@ fn every_impairment_happens_and_does_no_harm_beyond_itself() {
         ("reorder = { probability = 0.01, delay = \"3ms\" }", None),
         ("jitter = \"4ms\"", None),
         ("jitter = { max = \"2ms\", in-order = false }", None),
+        ("jitter = { kind = \"exponential\", mean = \"1ms\" }", None),
+        (
+            "jitter = { kind = \"exponential\", mean = \"1ms\", in-order = false }",
+            None,
+        ),
+        (
+            "jitter = { kind = \"bursts\", every = \"200ms\", length = \"10ms\" }",
+            None,
+        ),
+        (
+            "reverse.jitter = { kind = \"slots\", slot = \"5ms\", retransmission = 0.1 }",
+            None,
+        ),
         ("corrupt = 0.01", None),
         ("reverse.bundle = \"20ms\"", None),
         (

@@ -1,12 +1,13 @@
-//! Delay per packet: reordering, jitter and bundling.
+//! Delay per packet: reordering and jitter.
 
 use std::time::Duration;
 
 use rand::RngExt;
 
+use super::order::Order;
 use super::{Fate, Impairment, NotAProbability, probability};
 use crate::packet::Packet;
-use crate::random::Random;
+use crate::random::{Random, exponential_time};
 use crate::time::Time;
 
 /// Holds every packet with the same probability for the same time, so that those sent within that
@@ -45,66 +46,54 @@ impl Impairment for Reordering {
     }
 }
 
-/// Holds every packet for a random time, uniform between zero and a maximum.
+/// Holds every packet for a random time, independently of the others.
 #[derive(Clone, Debug)]
 pub struct Jittering {
-    max_ns: u64,
-    in_order: bool,
-    /// The time at which the last packet goes on.
-    last: Time,
+    times: Times,
+    /// Present if packets stay in order.
+    order: Option<Order>,
     random: Random,
 }
 
+/// The distribution of random times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Uniform between zero and this.
+    Uniform(Duration),
+    /// Exponential with this mean, at most [`MOST_MEANS`](crate::random::MOST_MEANS) of it.
+    Exponential(Duration),
+}
+
 impl Jittering {
-    /// Holds for at most `max`. With `in_order` no packet overtakes another: it is held at least
-    /// until a nanosecond after the one before it.
+    /// Holds for random `times`. With `in_order` no packet overtakes another.
     #[must_use]
-    pub fn new(max: Duration, in_order: bool, random: Random) -> Jittering {
+    pub fn new(times: Times, in_order: bool, random: Random) -> Jittering {
         Jittering {
-            max_ns: u64::try_from(max.as_nanos()).unwrap_or(u64::MAX),
-            in_order,
-            last: Time::ZERO,
+            times,
+            order: in_order.then(Order::default),
             random,
+        }
+    }
+}
+
+impl Times {
+    fn draw(self, random: &mut Random) -> Duration {
+        match self {
+            Times::Uniform(max) => {
+                let max_ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+                Duration::from_nanos(random.random_range(0..=max_ns))
+            }
+            Times::Exponential(mean) => exponential_time(random, mean),
         }
     }
 }
 
 impl Impairment for Jittering {
     fn decide(&mut self, _packet: &mut Packet, now: Time) -> Fate {
-        let mut release = now + Duration::from_nanos(self.random.random_range(0..=self.max_ns));
-        if self.in_order {
-            release = release.max(self.last + Duration::from_nanos(1));
-            self.last = release;
-        }
-        Fate::Hold(release - now)
-    }
-}
-
-/// Holds packets until the next of evenly spaced times, at which all that wait go on together.
-/// Acknowledgements are compressed like this by a medium that a host may use only at times, such as
-/// Wi-Fi, cable and mobile networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bundling {
-    every_ns: u64,
-}
-
-impl Bundling {
-    /// Lets packets go on at multiples of `every`, at least a nanosecond, counted from the start of
-    /// the simulation.
-    #[must_use]
-    pub fn new(every: Duration) -> Bundling {
-        Bundling {
-            every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1),
-        }
-    }
-}
-
-impl Impairment for Bundling {
-    fn decide(&mut self, _packet: &mut Packet, now: Time) -> Fate {
-        let since_last_ns = now.as_nanos() % self.every_ns;
-        match since_last_ns {
-            0 => Fate::Pass,
-            since => Fate::Hold(Duration::from_nanos(self.every_ns - since)),
+        let held = self.times.draw(&mut self.random);
+        match &mut self.order {
+            Some(order) => order.hold(now, now + held),
+            None => Fate::Hold(held),
         }
     }
 }

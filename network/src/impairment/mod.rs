@@ -3,11 +3,14 @@
 mod alteration;
 mod delay;
 mod loss;
+mod medium;
+mod order;
 mod while_it_lasts;
 
 pub use alteration::{Corruption, Duplication};
-pub use delay::{Bundling, Jittering, Reordering};
+pub use delay::{Jittering, Reordering, Times};
 pub use loss::{GilbertElliott, GivenLoss, Outage, RandomLoss, SizeLimit};
+pub use medium::{Bursts, Slots};
 pub use while_it_lasts::WhileItLasts;
 
 use std::fmt::Debug;
@@ -33,7 +36,8 @@ pub enum Fate {
 
 /// Something that loses, holds, duplicates or changes packets.
 pub trait Impairment: Debug {
-    /// Decides about `packet`, which arrives `now`.
+    /// Decides about `packet`, which arrives `now`: at the link, or from the impairment before this
+    /// one, which may have held it.
     fn decide(&mut self, packet: &mut Packet, now: Time) -> Fate;
 }
 
@@ -54,6 +58,7 @@ mod tests {
     use super::*;
     use crate::packet::Side;
     use crate::random::stream;
+    use crate::stalls::Stalls;
 
     fn fates(impairment: &mut dyn Impairment, count: u64) -> Vec<Fate> {
         (0..count)
@@ -154,32 +159,86 @@ mod tests {
     fn jitter_is_uniform_and_keeps_order_if_asked() {
         let max = Duration::from_micros(2500);
         for in_order in [true, false] {
-            let fates = fates(&mut Jittering::new(max, in_order, stream(6, 0)), 10_000);
+            let mut jitter = Jittering::new(Times::Uniform(max), in_order, stream(6, 0));
+            let held = held(&fates(&mut jitter, 10_000));
             let releases: Vec<Duration> = (0..)
-                .zip(&fates)
-                .map(|(number, fate)| match fate {
-                    Fate::Hold(delay) => Duration::from_millis(number) + *delay,
-                    other => panic!("{other:?}"),
-                })
+                .zip(&held)
+                .map(|(number, held)| Duration::from_millis(number) + *held)
                 .collect();
             assert_eq!(releases.is_sorted(), in_order);
-            let held = fates.iter().map(|fate| match fate {
-                Fate::Hold(delay) => *delay,
-                other => panic!("{other:?}"),
-            });
-            let (least, most) = held.fold((max, Duration::ZERO), |(least, most), delay| {
-                (least.min(delay), most.max(delay))
-            });
-            assert!(least < max / 100 && max * 99 / 100 < most && most <= max);
+            let (least, most) = (held.iter().min(), held.iter().max());
+            assert!(least < Some(&(max / 100)));
+            assert!(Some(&(max * 99 / 100)) < most && most <= Some(&max));
         }
     }
 
     #[test]
+    fn exponential_jitter_has_its_mean() {
+        let mean = Duration::from_millis(2);
+        let mut jitter = Jittering::new(Times::Exponential(mean), false, stream(6, 1));
+        let held = held(&fates(&mut jitter, 100_000));
+        let all: Duration = held.iter().sum();
+        let share = all.as_secs_f64() / 200.0;
+        assert!((share - 1.0).abs() < 0.02, "{share}");
+        assert!(held.iter().all(|held| *held <= 10 * mean));
+    }
+
+    #[test]
+    fn bursts_hold_for_the_share_of_time_that_is_taken() {
+        let stalls = Stalls::new(
+            Duration::from_millis(180),
+            Duration::from_millis(20),
+            stream(6, 2),
+        );
+        let held = held(&fates(&mut Bursts::new(stalls), 1_000_000));
+        let waited = held.iter().filter(|held| !held.is_zero()).count();
+        assert!((96_000..104_000).contains(&waited), "{waited}");
+        // Mean square over twice the mean of what is left of a stall at its packets: the mean.
+        let all: Duration = held.iter().sum();
+        let mean_ms = all.as_secs_f64() * 1e3 / waited as f64;
+        assert!((19.0..21.0).contains(&mean_ms), "{mean_ms}");
+    }
+
+    #[test]
     fn bundles_go_on_together() {
-        let fates = fates(&mut Bundling::new(Duration::from_millis(4)), 10);
-        let held = |ms| Fate::Hold(Duration::from_millis(ms));
-        let cycle = [Fate::Pass, held(3), held(2), held(1)];
-        assert!(fates.iter().eq(cycle.iter().cycle().take(10)), "{fates:?}");
+        let fates = fates(&mut Slots::new(Duration::from_millis(4)), 10);
+        let ms = [0, 3, 2, 1].map(Duration::from_millis);
+        assert!(
+            held(&fates).iter().eq(ms.iter().cycle().take(10)),
+            "{fates:?}"
+        );
+    }
+
+    #[test]
+    fn a_failed_slot_holds_what_is_in_it_and_behind_it() {
+        let ms = Duration::from_millis;
+        let slots = Slots::new(ms(4)).with_retransmission(0.1, ms(8), stream(6, 3));
+        let held = held(&fates(&mut slots.expect("a probability"), 400_000));
+        // Four packets to a slot; the last of them comes at the slot's time.
+        let us: Vec<u128> = held[1..].iter().map(Duration::as_micros).collect();
+        let mut before = 0;
+        let mut failed = 0;
+        for slot in us.chunks_exact(4) {
+            let late = slot[3];
+            assert_eq!(slot, [3000, 2000, 1000, 0].map(|early| late + early));
+            match (before, late) {
+                (_, 8000) => failed += 1,
+                // One that has not failed waits for the one before it that has.
+                (8000, 4000) | (0 | 4000, 0) => {}
+                other => panic!("{other:?}"),
+            }
+            before = late;
+        }
+        assert!((9_700..10_300).contains(&failed), "{failed}");
+    }
+
+    /// The times for which packets are held, of an impairment that does nothing else.
+    fn held(fates: &[Fate]) -> Vec<Duration> {
+        let held = fates.iter().map(|fate| match fate {
+            Fate::Hold(held) => *held,
+            other => panic!("{other:?}"),
+        });
+        held.collect()
     }
 
     #[test]

@@ -1,18 +1,9 @@
 //! Random numbers of the distributions that traffic has.
 
-use gallop_network::random::Random;
-use rand::{Rng, RngExt};
+pub(crate) use gallop_network::random::exponential;
+use gallop_network::random::{Random, uniform};
+use rand::Rng;
 use rand_xoshiro::rand_core::SeedableRng;
-
-/// A number in `(0, 1]`.
-fn uniform(random: &mut Random) -> f64 {
-    1.0 - random.random::<f64>()
-}
-
-/// An exponential number of the mean `mean`.
-pub(crate) fn exponential(random: &mut Random, mean: f64) -> f64 {
-    -mean * libm::log(uniform(random))
-}
 
 /// A Pareto number of the mean `mean`, which exists if `shape` is above 1.
 pub(crate) fn pareto(random: &mut Random, mean: f64, shape: f64) -> f64 {

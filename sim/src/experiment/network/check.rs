@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gallop_network::invalid::{Invalid, require};
 
 use super::graph::{Graph, GraphError};
-use super::impairment::probability;
+use super::impairment::{positive, probability};
 use super::link::{Conditions, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
 use super::place::FlowPlace;
 
@@ -146,10 +146,11 @@ impl Conditions<'_> {
                 probability(value, &at(key))?;
             }
         }
+        if let Some(jitter) = self.jitter {
+            jitter.validate(&at("jitter"))?;
+        }
         if let Some(bundle) = self.bundle {
-            require(!bundle.duration().is_zero(), &at("bundle"), || {
-                "it is 0; it must be positive".to_owned()
-            })?;
+            positive(bundle, &at("bundle"))?;
         }
         if let Some(during) = self.impaired_during {
             during.validate(&at("impaired-during"))?;

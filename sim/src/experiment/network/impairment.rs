@@ -1,9 +1,13 @@
 //! Impairments as an experiment's file describes them.
 
 use std::fmt;
+use std::time::Duration;
 
 use gallop_network::invalid::{Invalid, require};
+use gallop_network::random::Random;
+use gallop_network::stalls::Stalls;
 use gallop_network::units::Span;
+use serde::de::Error as _;
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
@@ -70,21 +74,79 @@ pub struct ReorderSpec {
     pub delay: Span,
 }
 
-/// A random time that every packet takes longer: its maximum, or a table.
+/// Random time that packets take longer: the maximum of a uniform one, or a table with a `kind`,
+/// uniform by default.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JitterSpec {
-    /// The times are uniform between zero and this.
-    pub max: Span,
-    /// Packets stay in order; default true.
-    pub in_order: bool,
+pub enum JitterSpec {
+    /// Every packet takes a time between zero and a maximum.
+    Uniform(UniformJitterSpec),
+    /// Every packet takes an exponential time.
+    Exponential(ExponentialJitterSpec),
+    /// Everything waits while others use the medium.
+    Bursts(StallsSpec),
+    /// Packets go on in slots, some of which must be repeated.
+    Slots(SlotsSpec),
 }
 
 #[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum JitterTable {
+    Uniform(UniformJitterSpec),
+    Exponential(ExponentialJitterSpec),
+    Bursts(StallsSpec),
+    Slots(SlotsSpec),
+}
+
+/// Times that are uniform between zero and a maximum, independent for every packet.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct JitterTable {
-    max: Span,
+pub struct UniformJitterSpec {
+    /// The maximum.
+    pub max: Span,
+    /// Packets stay in order; default true.
     #[serde(default = "yes")]
-    in_order: bool,
+    pub in_order: bool,
+}
+
+/// Exponential times, independent for every packet, at most
+/// [`MOST_MEANS`](gallop_network::random::MOST_MEANS) of the mean.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ExponentialJitterSpec {
+    /// The mean.
+    pub mean: Span,
+    /// Packets stay in order; default true.
+    #[serde(default = "yes")]
+    pub in_order: bool,
+}
+
+/// Times in which something stands still, as [`Stalls`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StallsSpec {
+    /// The mean time from the end of one to the start of the next.
+    pub every: Span,
+    /// The mean length.
+    pub length: Span,
+}
+
+/// Slots of a cable or mobile network.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SlotsSpec {
+    /// Packets go on at multiples of this.
+    pub slot: Span,
+    /// Probability with which a slot's transmission fails; default 0.
+    #[serde(default)]
+    pub retransmission: f64,
+    /// The time after which it is repeated; default 8 ms, as in LTE with frequency division (3GPP
+    /// TS 36.321 §7.7).
+    #[serde(default = "harq_round_trip")]
+    pub again: Span,
+}
+
+fn harq_round_trip() -> Span {
+    Duration::from_millis(8).try_into().unwrap_or_default()
 }
 
 fn yes() -> bool {
@@ -128,6 +190,47 @@ impl LossSpec {
             ),
         }
     }
+}
+
+impl JitterSpec {
+    /// Checks the values, beyond their types.
+    pub(super) fn validate(&self, place: &str) -> Result<(), Invalid> {
+        match self {
+            JitterSpec::Uniform(_) | JitterSpec::Exponential(_) => Ok(()),
+            JitterSpec::Bursts(stalls) => stalls.validate(place),
+            JitterSpec::Slots(spec) => {
+                positive(spec.slot, &format!("{place}.slot"))?;
+                probability(spec.retransmission, &format!("{place}.retransmission"))
+            }
+        }
+    }
+}
+
+/// The shortest mean time between stalls. Every one of them costs time to simulate.
+const LEAST_EVERY: Duration = Duration::from_micros(100);
+
+impl StallsSpec {
+    /// Checks the values, beyond their types.
+    pub(in super::super) fn validate(&self, place: &str) -> Result<(), Invalid> {
+        let every = self.every;
+        require(
+            every.duration() >= LEAST_EVERY,
+            &format!("{place}.every"),
+            || format!("{every} is too short; the least is {LEAST_EVERY:?}"),
+        )
+    }
+
+    /// The stalls that it describes.
+    pub(super) fn stalls(&self, random: Random) -> Stalls {
+        Stalls::new(self.every.duration(), self.length.duration(), random)
+    }
+}
+
+/// Checks that a time is positive.
+pub(super) fn positive(span: Span, place: &str) -> Result<(), Invalid> {
+    require(!span.duration().is_zero(), place, || {
+        "it is 0; it must be positive".to_owned()
+    })
 }
 
 impl PeriodSpec {
@@ -186,20 +289,29 @@ impl<'de> de::Visitor<'de> for JitterVisitor {
     type Value = JitterSpec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a time such as \"2ms\", or a table with max and in-order")
+        f.write_str(
+            "a time such as \"2ms\", or a table with the kind uniform, exponential, bursts or slots",
+        )
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<JitterSpec, E> {
         let max = text.parse().map_err(E::custom)?;
         let in_order = true;
-        Ok(JitterSpec { max, in_order })
+        Ok(JitterSpec::Uniform(UniformJitterSpec { max, in_order }))
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<JitterSpec, A::Error> {
-        let table = JitterTable::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(JitterSpec {
-            max: table.max,
-            in_order: table.in_order,
+        let mut table = toml::Table::deserialize(MapAccessDeserializer::new(map))?;
+        let kind = table.entry("kind");
+        kind.or_insert_with(|| toml::Value::String("uniform".to_owned()));
+        let table: JitterTable = table
+            .try_into()
+            .map_err(|error: toml::de::Error| A::Error::custom(error.message()))?;
+        Ok(match table {
+            JitterTable::Uniform(spec) => JitterSpec::Uniform(spec),
+            JitterTable::Exponential(spec) => JitterSpec::Exponential(spec),
+            JitterTable::Bursts(spec) => JitterSpec::Bursts(spec),
+            JitterTable::Slots(spec) => JitterSpec::Slots(spec),
         })
     }
 }

@@ -10,7 +10,8 @@ mod place;
 
 pub use build::{BuildError, Built, PathFacts};
 pub use impairment::{
-    GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec, ReorderSpec,
+    ExponentialJitterSpec, GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec,
+    ReorderSpec, SlotsSpec, StallsSpec, UniformJitterSpec,
 };
 pub use link::{ChangeSpec, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
 pub use place::{FlowDirection, FlowPlace};

@@ -1,12 +1,12 @@
 //! Makes the impairments of a link.
 
 use gallop_network::impairment::{
-    Bundling, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
-    NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, WhileItLasts,
+    Bursts, Corruption, Duplication, GilbertElliott, GivenLoss, Impairment, Jittering,
+    NotAProbability, Outage, RandomLoss, Reordering, SizeLimit, Slots, Times, WhileItLasts,
 };
 use gallop_network::random::{self, LINK_PARTS, Random};
 
-use super::super::impairment::LossSpec;
+use super::super::impairment::{JitterSpec, LossSpec};
 use super::super::link::Conditions;
 
 /// Streams of random numbers for the parts of one direction of a link.
@@ -32,7 +32,8 @@ impl Randoms {
 }
 
 /// The impairments at the entrance of a link: first those that lose packets, then those that change
-/// or duplicate them, then those that delay them.
+/// or duplicate them, then those that delay them. Reordering comes last, so that what keeps packets
+/// in order does not undo it.
 pub(super) fn impairments(
     conditions: Conditions,
     random: &mut Randoms,
@@ -72,20 +73,38 @@ pub(super) fn impairments(
     if let Some(duplicate) = conditions.duplicate {
         add(Box::new(Duplication::new(duplicate, random.next())?));
     }
-    if let Some(reorder) = conditions.reorder {
+    // It has the random numbers before jitter's, although it comes last.
+    let reordering = conditions.reorder.map(|reorder| {
         let delay = reorder.delay.duration();
-        let reordering = Reordering::new(reorder.probability, delay, random.next())?;
-        add(Box::new(reordering));
-    }
-    if let Some(jitter) = conditions.jitter {
-        add(Box::new(Jittering::new(
-            jitter.max.duration(),
-            jitter.in_order,
-            random.next(),
-        )));
+        Reordering::new(reorder.probability, delay, random.next())
+    });
+    if let Some(spec) = conditions.jitter {
+        add(jitter(spec, random.next())?);
     }
     if let Some(every) = conditions.bundle {
-        add(Box::new(Bundling::new(every.duration())));
+        add(Box::new(Slots::new(every.duration())));
+    }
+    if let Some(reordering) = reordering {
+        add(Box::new(reordering?));
     }
     Ok(all)
+}
+
+fn jitter(spec: &JitterSpec, random: Random) -> Result<Box<dyn Impairment>, NotAProbability> {
+    Ok(match spec {
+        JitterSpec::Uniform(spec) => {
+            let times = Times::Uniform(spec.max.duration());
+            Box::new(Jittering::new(times, spec.in_order, random))
+        }
+        JitterSpec::Exponential(spec) => {
+            let times = Times::Exponential(spec.mean.duration());
+            Box::new(Jittering::new(times, spec.in_order, random))
+        }
+        JitterSpec::Bursts(spec) => Box::new(Bursts::new(spec.stalls(random))),
+        JitterSpec::Slots(spec) => {
+            let again = spec.again.duration();
+            let slots = Slots::new(spec.slot.duration());
+            Box::new(slots.with_retransmission(spec.retransmission, again, random)?)
+        }
+    })
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use gallop_network::packet::{Packet, Side};
 use gallop_network::queue::{
-    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedParameters,
+    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Policer, Queue, Red,
+    RedParameters,
 };
 use gallop_network::random;
 use gallop_network::time::Time;
@@ -66,6 +67,7 @@ fn all_kinds(limit: Buffer) -> Vec<Box<dyn Queue>> {
         Box::new(Red::new(red, rate, random::stream(1, 0)).expect("good parameters")),
         Box::new(Codel::new(codel(limit))),
         Box::new(FqCodel::new(fq_codel(limit), 1)),
+        Box::new(Policer::new(rate, 3000, limit)),
     ]
 }
 

@@ -5,9 +5,9 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use rand::Rng;
 
 use super::QueueSpec;
-use crate::invalid::Invalid;
+use crate::invalid::{Invalid, require};
 use crate::queue::{
-    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Queue, Red, RedError,
+    Codel, CodelParameters, DropTail, FqCodel, FqCodelParameters, Policer, Queue, Red, RedError,
     RedParameters,
 };
 use crate::random::Random;
@@ -67,6 +67,23 @@ impl QueueSpec {
                     ecn: spec.ecn,
                 };
                 Box::new(FqCodel::new(parameters, random().next_u64()))
+            }
+            QueueSpec::Policer(spec) => {
+                let burst_bytes = match spec.burst {
+                    Buffer::Packets(packets) => packets.get().saturating_mul(full_packet_bytes),
+                    Buffer::Bytes(bytes) => bytes.get(),
+                };
+                require(
+                    burst_bytes >= full_packet_bytes,
+                    &format!("{place}.burst"),
+                    || {
+                        format!(
+                            "{} is less than a full packet of {full_packet_bytes} bytes on the wire, so that none would pass",
+                            spec.burst
+                        )
+                    },
+                )?;
+                Box::new(Policer::new(spec.rate, burst_bytes, spec.limit))
             }
         })
     }

@@ -4,14 +4,16 @@ mod build;
 mod codel;
 mod drop_tail;
 mod fq_codel;
+mod policer;
 mod red;
 mod spec;
 
 pub use codel::{Codel, CodelParameters};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCodel, FqCodelParameters};
+pub use policer::Policer;
 pub use red::{Red, RedError, RedParameters};
-pub use spec::{CodelSpec, DropTailSpec, FqCodelSpec, QueueSpec, RedSpec};
+pub use spec::{CodelSpec, DropTailSpec, FqCodelSpec, PolicerSpec, QueueSpec, RedSpec};
 
 use std::collections::VecDeque;
 use std::fmt::Debug;

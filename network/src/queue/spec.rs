@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::invalid::{Invalid, require};
-use crate::units::{Buffer, Span};
+use crate::units::{Buffer, Rate, Span};
 
 /// A queue: `"unlimited"`, a size such as `"15p"` for a drop-tail queue, or a table with a `kind`.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub enum QueueSpec {
     Codel(CodelSpec),
     /// A CoDel queue per flow, served in turn.
     FqCodel(FqCodelSpec),
+    /// A token bucket that drops what exceeds it, before a drop-tail queue.
+    Policer(PolicerSpec),
 }
 
 /// The tables that describe a queue.
@@ -33,6 +35,7 @@ enum Table {
     Red(RedSpec),
     Codel(CodelSpec),
     FqCodel(FqCodelSpec),
+    Policer(PolicerSpec),
 }
 
 /// A drop-tail queue.
@@ -136,6 +139,20 @@ pub struct FqCodelSpec {
     pub ecn: bool,
 }
 
+/// A token bucket, and a drop-tail queue behind it (RFC 2697 §3, without an excess burst).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PolicerSpec {
+    /// The rate at which tokens come, in bits on the wire.
+    pub rate: Rate,
+    /// The size of the bucket. A packet is a full datagram.
+    #[serde(deserialize_with = "buffer")]
+    pub burst: Buffer,
+    /// The limit of packets or bytes that wait for the link.
+    #[serde(deserialize_with = "buffer")]
+    pub limit: Buffer,
+}
+
 fn target() -> Span {
     Duration::from_millis(5).try_into().unwrap_or_default()
 }
@@ -172,7 +189,7 @@ impl QueueSpec {
     /// Names the value that makes no sense by its place.
     pub fn validate(&self, place: &str) -> Result<(), Invalid> {
         match self {
-            QueueSpec::Unlimited | QueueSpec::DropTail(_) => Ok(()),
+            QueueSpec::Unlimited | QueueSpec::DropTail(_) | QueueSpec::Policer(_) => Ok(()),
             QueueSpec::Red(red) => red.validate(place),
             QueueSpec::Codel(codel) => validate_codel(place, codel.target, codel.interval),
             QueueSpec::FqCodel(fq) => {
@@ -249,7 +266,7 @@ impl<'de> de::Visitor<'de> for Visitor {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a queue: a size such as \"15p\", \"unlimited\", or a table with the kind drop-tail, red, codel or fq-codel",
+            "a queue: a size such as \"15p\", \"unlimited\", or a table with the kind drop-tail, red, codel, fq-codel or policer",
         )
     }
 
@@ -270,6 +287,7 @@ impl<'de> de::Visitor<'de> for Visitor {
             Table::Red(spec) => QueueSpec::Red(spec),
             Table::Codel(spec) => QueueSpec::Codel(spec),
             Table::FqCodel(spec) => QueueSpec::FqCodel(spec),
+            Table::Policer(spec) => QueueSpec::Policer(spec),
         })
     }
 }

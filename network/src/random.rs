@@ -1,6 +1,7 @@
 //! Random numbers for the simulated network, apart from those of the connections: one independent
 //! stream per part, so that adding a part does not change what the others draw.
 
+use std::f64::consts::PI;
 use std::time::Duration;
 
 use rand::{Rng, RngExt};
@@ -15,6 +16,9 @@ pub const START_PARTS: u64 = 1 << 30;
 
 /// The first of the parts that belong to the links of an experiment's network; flows come before.
 pub const LINK_PARTS: u64 = 1 << 31;
+
+/// The first of the parts that draw when hosts stand still, one for each route.
+pub const STALL_PARTS: u64 = 3 << 30;
 
 /// The stream of part number `part`, below 2^32, under the simulation's `seed`.
 #[must_use]
@@ -46,6 +50,12 @@ pub fn exponential_time(random: &mut Random, mean: Duration) -> Duration {
     Duration::from_nanos(nanoseconds as u64).min(most)
 }
 
+/// A normal number of mean 0 and standard deviation 1 (Box and Muller 1958).
+pub fn normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * libm::log(uniform(random))).sqrt();
+    radius * libm::cos(2.0 * PI * random.random::<f64>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +69,15 @@ mod tests {
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 400);
+    }
+
+    #[test]
+    fn normal_numbers_have_their_moments() {
+        let mut random = stream(1, 2);
+        let values: Vec<f64> = (0..200_000).map(|_| normal(&mut random)).collect();
+        let moment = |power| values.iter().map(|value| value.powi(power)).sum::<f64>() / 2e5;
+        assert!(moment(1).abs() < 0.01 && (moment(2) - 1.0).abs() < 0.01);
+        assert!(moment(3).abs() < 0.03 && (moment(4) - 3.0).abs() < 0.1);
     }
 
     #[test]

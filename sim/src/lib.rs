@@ -52,8 +52,8 @@ pub use traffic::{Conversation, Player, conversation};
 
 /// The parts of networks, which this crate's interface is made of.
 pub use gallop_network::{
-    Invalid, Side, impairment, link, measure, meter, packet, queue, random, rate_course, time,
-    units,
+    Invalid, Side, impairment, link, measure, meter, packet, queue, random, rate_course, stalls,
+    time, units,
 };
 
 use gallop_network::invalid;

@@ -71,7 +71,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "title = \"RTT",
             "titel = \"RTT",
-            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, change-at, seeds, datagram, initial-window, ack-every, max-ack-delay, host-jitter, sweep, run, link, dumbbell, flow, analysis, series, trace, table, plot, claim, fast",
+            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, change-at, seeds, datagram, initial-window, ack-every, max-ack-delay, host-jitter, host-stalls, sweep, run, link, dumbbell, flow, analysis, series, trace, table, plot, claim, fast",
         ),
         (
             "seeds = 2",
@@ -162,6 +162,11 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
             "seeds = 2",
             "seeds = 2\nseeds = 3",
             "fairness.toml:8:1: duplicate key",
+        ),
+        (
+            "ack-every = 1",
+            "ack-every = 1\nhost-stalls = { every = \"0s\", length = \"5ms\" }",
+            "fairness.toml:10:25: host-stalls.every: 0ns is too short; the least is 100µs",
         ),
         (
             "title = \"RTT fairness over a drop-tail queue\"\n",

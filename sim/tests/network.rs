@@ -1,16 +1,23 @@
 //! Networks as experiments' files describe them: the places of mistakes, and the flows over
 //! networks that have none.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use gallop_sim::experiment::network::{
-    Built, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
+    Built, Circumstances, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
+    StallsSpec,
 };
 use gallop_sim::queue::QueueSpec;
+use gallop_sim::random::{STALL_PARTS, stream};
+use gallop_sim::stalls::Stalls;
+use gallop_sim::time::Time;
 use gallop_sim::units::LinkRate;
-use gallop_sim::{Controller, Flow, Simulation, isolated};
+use gallop_sim::{Controller, Flow, Observer, Side, Simulation, isolated};
 use serde::Deserialize;
 
 const SEED: u64 = 3;
@@ -323,8 +330,18 @@ fn queues_and_losses_have_short_forms() {
 
 fn build(network: &Network, flows: &[FlowPlace], directory: &Path) -> Built {
     network
-        .build(flows, DATAGRAM, Duration::from_micros(120), SEED, directory)
+        .build(flows, circumstances(directory))
         .expect("it can be built")
+}
+
+fn circumstances(directory: &Path) -> Circumstances<'_> {
+    Circumstances {
+        datagram_bytes: DATAGRAM,
+        host_jitter: Duration::from_micros(120),
+        host_stalls: None,
+        seed: SEED,
+        directory,
+    }
 }
 
 /// The results of one Reno flow per route and of the links after ten seconds: stream bytes
@@ -592,6 +609,91 @@ fn queues_mark_what_allows_it() {
 }
 
 #[test]
+fn a_policer_lets_its_rate_through() {
+    let queue = |burst| {
+        let queue =
+            format!(r#"{{ kind = "policer", rate = "5mbit", burst = "{burst}", limit = "50p" }}"#);
+        DUMBBELL.replace("\"50p\"", &queue)
+    };
+    let outcome = run(&queue("20kb"), &[in_dumbbell(2)], false);
+    assert!(outcome.metric("bottleneck", "drops") > 0.0);
+    // 10 s at half of the link's rate, and a bucket.
+    let bytes = outcome.metric("bottleneck", "forwarded_bytes");
+    let most = 6_250_000.0;
+    assert!((0.7 * most..=most + 20_480.0).contains(&bytes), "{bytes}");
+
+    let small = network(&queue("1kb")).build(&[in_dumbbell(1)], circumstances(Path::new(".")));
+    assert_eq!(
+        small.expect_err("no packet would pass").to_string(),
+        "dumbbell.queue.burst: 1kb is less than a full packet of 1378 bytes on the wire, so that none would pass"
+    );
+}
+
+#[test]
+fn a_stalled_host_does_nothing_and_then_everything() {
+    let spec = StallsSpec {
+        every: "100ms".parse().expect("a time"),
+        length: "20ms".parse().expect("a time"),
+    };
+    let (received, digest, acts) = isolated(SEED, || {
+        let stalling = Circumstances {
+            host_stalls: Some(spec),
+            ..circumstances(Path::new("."))
+        };
+        let network = network(DUMBBELL);
+        let built = network.build(&[in_dumbbell(2)], stalling);
+        let topology = built.expect("it can be built").topology;
+        let mut simulation = Simulation::new(topology).expect("isolated");
+        simulation.keep_digest();
+        let acts = Rc::new(RefCell::new(Vec::new()));
+        for number in 0..2 {
+            let acts = Rc::clone(&acts);
+            let observer: Observer = Box::new(move |observation| {
+                let act = (number, observation.side, observation.time);
+                acts.borrow_mut().push(act);
+            });
+            let flow = Flow {
+                observer: Some(observer),
+                ..Flow::new(Controller::named("reno"))
+            };
+            simulation.add_flow(flow).expect("there is a route");
+        }
+        let ran = simulation.run_until(Duration::from_secs(10));
+        ran.expect("it makes progress");
+        let received = [0, 1].map(|flow| simulation.report(flow).expect("a flow").received_bytes);
+        let acts = acts.take();
+        (received, simulation.digest(), acts)
+    })
+    .expect("clock and entropy are linked");
+    assert!(
+        received.iter().all(|&bytes| bytes > 2_000_000),
+        "{received:?}"
+    );
+    assert!(digest.is_some());
+
+    for number in 0..2 {
+        let random = stream(SEED, STALL_PARTS + number);
+        let mut stalls = Stalls::new(spec.every.duration(), spec.length.duration(), random);
+        let ends: Vec<(Side, Time, Option<Time>)> = acts
+            .iter()
+            .filter(|(flow, ..)| *flow == number)
+            .map(|&(_, side, time)| (side, time, stalls.end(time)))
+            .collect();
+        let of = |wanted| ends.iter().filter(move |(side, ..)| *side == wanted);
+        assert!(
+            of(Side::Server).all(|(_, _, end)| end.is_none()),
+            "{number}"
+        );
+        // The client goes on, and the server takes its packets when the stall ends.
+        let waited: BTreeSet<Time> = of(Side::Client).filter_map(|(_, _, end)| *end).collect();
+        assert!(waited.len() > 40, "{}", waited.len());
+        let at = |end: &Time| of(Side::Server).filter(|(_, time, _)| time == end).count();
+        let at_ends: usize = waited.iter().map(at).sum();
+        assert!(at_ends > 10 * waited.len(), "{at_ends}");
+    }
+}
+
+#[test]
 fn a_trace_sets_the_pace() {
     let directory = tempfile::tempdir().expect("a directory");
     // 3000 bytes every 5 ms are 4.8 Mbit/s.
@@ -615,13 +717,7 @@ fn a_trace_sets_the_pace() {
 
     let missing = network(&text.replace("cell", "nowhere"));
     let error = missing
-        .build(
-            &[in_dumbbell(1)],
-            DATAGRAM,
-            Duration::ZERO,
-            SEED,
-            directory.path(),
-        )
+        .build(&[in_dumbbell(1)], circumstances(directory.path()))
         .expect_err("no such file");
     let message = error.to_string();
     assert!(

@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Served(LinkId),
     /// An endpoint's timer, unless superseded.
     Wake(usize, Side),
+    /// The server's host of a route goes on after a stall.
+    Resume(usize),
 }
 
 /// The time of an event. Of events at the same time, the first scheduled comes first.

@@ -6,6 +6,7 @@ mod ends;
 pub(crate) mod error;
 pub(crate) mod flow;
 pub(crate) mod flow_meter;
+mod host;
 mod measures;
 mod over_time;
 mod running;

@@ -10,6 +10,7 @@ use crate::engine::connect::connect;
 use crate::engine::ends::watch;
 use crate::engine::error::SimulationError;
 use crate::engine::flow::{Flow, FlowReport};
+use crate::engine::host::{Host, Waiting};
 use crate::engine::running::{Running, Stage};
 use crate::engine::share::ShareWindow;
 use crate::engine::topology::{LinkId, Route, Topology};
@@ -33,6 +34,8 @@ pub struct Simulation {
     agenda: Agenda,
     links: Vec<Link>,
     routes: Vec<Route>,
+    /// The servers' hosts that stand still at times, by route; none after the last of them.
+    hosts: Vec<Option<Host>>,
     flows: Vec<Running>,
     /// The route of each flow.
     route_of: Vec<usize>,
@@ -71,7 +74,13 @@ impl Simulation {
         clock::now().ok_or(SimulationError::NotIsolated)?;
         clock::set(Time::ZERO);
         let epoch = Epoch::of_this_thread().ok_or(SimulationError::NotIsolated)?;
-        let Topology { links, routes } = topology;
+        let Topology {
+            links,
+            routes,
+            mut stalls,
+        } = topology;
+        let stalling = stalls.keys().next_back().map_or(0, |last| last + 1);
+        let hosts = (0..stalling).map(|route| stalls.remove(&route).map(Host::new));
         for (flow, route) in routes.iter().enumerate() {
             let ids = route.to_client.iter().chain(&route.to_server);
             if let Some(id) = ids.map(|id| id.index()).find(|&id| id >= links.len()) {
@@ -88,6 +97,7 @@ impl Simulation {
             agenda: Agenda::new(links.len()),
             links,
             routes,
+            hosts: hosts.collect(),
             flows: Vec::new(),
             route_of: Vec::new(),
             routed: 0,
@@ -344,6 +354,7 @@ impl Simulation {
             }
             Event::Served(link) => Ok(self.served(link)),
             Event::Wake(flow, side) => self.wake(flow, side).map(|()| flow),
+            Event::Resume(route) => self.resume(route),
         }?;
         if self.events_at_now >= LIVELOCK_EVENTS {
             return Err(SimulationError::Livelock {
@@ -434,13 +445,64 @@ impl Simulation {
         }
     }
 
+    /// The work that waits for the host of an endpoint, if it stands still.
+    fn waiting(&mut self, number: usize, side: Side) -> Option<&mut Waiting> {
+        if side == Side::Client {
+            return None;
+        }
+        let route = self.route_of[number];
+        let host = self.hosts.get_mut(route)?.as_mut()?;
+        let (waiting, resumes_at) = host.stalled(self.now)?;
+        if let Some(time) = resumes_at {
+            self.agenda.at(time, Event::Resume(route));
+        }
+        Some(waiting)
+    }
+
+    /// Lets the host of a route's servers go on; returns a flow of them.
+    fn resume(&mut self, route: usize) -> Result<usize, SimulationError> {
+        let host = self.hosts.get_mut(route).and_then(Option::as_mut);
+        let Waiting { packets, mut flows } = host.map(Host::resume).unwrap_or_default();
+        for packet in packets {
+            let flow = packet.flow();
+            let sends = self.receive(packet)?;
+            *flows.entry(flow).or_default() |= sends;
+        }
+        for (&flow, &sends) in &flows {
+            self.go_on(flow, Side::Server, sends)?;
+        }
+        Ok(flows.keys().next().copied().unwrap_or(0))
+    }
+
     /// Delivers a packet to its end.
-    fn deliver(&mut self, mut packet: Packet) -> Result<(), SimulationError> {
+    fn deliver(&mut self, packet: Packet) -> Result<(), SimulationError> {
+        let (number, side) = (packet.flow(), packet.to());
+        if let Some(waiting) = self.waiting(number, side) {
+            waiting.packets.push(packet);
+            return Ok(());
+        }
+        let sends = self.receive(packet)?;
+        self.go_on(number, side, sends)
+    }
+
+    /// Lets an endpoint send, or only arms its timer.
+    fn go_on(&mut self, number: usize, side: Side, sends: bool) -> Result<(), SimulationError> {
+        match sends {
+            true => self.transmit(number, side),
+            false => {
+                self.arm(number, side);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets an endpoint read a packet; returns true if it is to send.
+    fn receive(&mut self, mut packet: Packet) -> Result<bool, SimulationError> {
         let (number, side, now) = (packet.flow(), packet.to(), self.now);
         let running = &mut self.flows[number];
         let Stage::Open(ends) = &mut running.stage else {
             self.pool.put(packet);
-            return Ok(());
+            return Ok(false);
         };
         let observer = &mut running.flow.observer;
         let answer = ends
@@ -465,20 +527,13 @@ impl Simulation {
             }
         }
         self.check(number, side)?;
-        match answer {
-            true => self.transmit(number, side),
-            false => {
-                self.arm(number, side);
-                Ok(())
-            }
-        }
+        Ok(answer)
     }
 
     /// Handles an endpoint's timer that has expired.
     fn wake(&mut self, number: usize, side: Side) -> Result<(), SimulationError> {
         let (now, epoch) = (self.now, self.epoch);
-        let running = &mut self.flows[number];
-        let Stage::Open(ends) = &mut running.stage else {
+        let Stage::Open(ends) = &mut self.flows[number].stage else {
             return Ok(());
         };
         let endpoint = ends.get_mut(side);
@@ -486,6 +541,15 @@ impl Simulation {
             return Ok(());
         }
         endpoint.armed = None;
+        if let Some(waiting) = self.waiting(number, side) {
+            waiting.flows.entry(number).or_default();
+            return Ok(());
+        }
+        let running = &mut self.flows[number];
+        let Stage::Open(ends) = &mut running.stage else {
+            return Ok(());
+        };
+        let endpoint = ends.get_mut(side);
         let observer = &mut running.flow.observer;
         let woken = endpoint.wake(now, epoch, &mut watch(observer, now, side));
         if woken.timed_out {
@@ -506,16 +570,10 @@ impl Simulation {
                 });
             }
         }
-        match woken.due {
-            true => {
-                self.check(number, side)?;
-                self.transmit(number, side)
-            }
-            false => {
-                self.arm(number, side);
-                Ok(())
-            }
+        if woken.due {
+            self.check(number, side)?;
         }
+        self.go_on(number, side, woken.due)
     }
 
     /// Lets an endpoint send, and puts its packets on their way.

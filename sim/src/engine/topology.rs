@@ -1,5 +1,6 @@
 //! Topologies: links, and the routes of flows over them.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use gallop_network::link::{Jitter, Link};
 use gallop_network::packet::Side;
 use gallop_network::queue::DropTail;
 use gallop_network::random;
+use gallop_network::stalls::Stalls;
 use gallop_network::units::{Buffer, Rate};
 
 /// A link of a [`Topology`].
@@ -43,6 +45,8 @@ impl Route {
 pub struct Topology {
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Vec<Route>,
+    /// Times in which the servers of routes stand still, by the routes' numbers.
+    pub(crate) stalls: BTreeMap<usize, Stalls>,
 }
 
 impl Topology {
@@ -61,6 +65,15 @@ impl Topology {
     /// Adds the route of the next flow. Its links must be of this topology.
     pub fn add_route(&mut self, route: Route) {
         self.routes.push(route);
+    }
+
+    /// Lets the host of the servers of the last route stand still in `stalls`: it neither sends nor
+    /// reads what has come nor looks at its timers. Then it does everything that waits at once: first
+    /// it reads.
+    pub fn stall_servers(&mut self, stalls: Stalls) {
+        if let Some(last) = self.routes.len().checked_sub(1) {
+            self.stalls.insert(last, stalls);
+        }
     }
 
     /// Adds the route of the next flow from its hosts' side: over `inner`, with the hosts' own

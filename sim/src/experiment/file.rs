@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::analysis::Analysis;
 use super::choice::Where;
 use super::claim::{Claim, Plot, Table};
-use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec};
+use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, StallsSpec};
 use super::traffic::TrafficSpec;
 use crate::units::{Size, Span};
 
@@ -37,6 +37,7 @@ pub(super) struct File {
     #[serde(default = "max_ack_delay")]
     pub(super) max_ack_delay: Span,
     pub(super) host_jitter: Option<Span>,
+    pub(super) host_stalls: Option<StallsSpec>,
     /// It was read before, since it has the values for `$name`.
     #[serde(rename = "sweep")]
     _sweep: Option<IgnoredAny>,

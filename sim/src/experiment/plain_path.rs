@@ -61,6 +61,9 @@ impl PlainPath {
         let ([flow], [place]) = (&setup.flows[..], &setup.places[..]) else {
             return Err("its flows differ");
         };
+        if setup.host_stalls.is_some() {
+            return Err("its hosts stand still at times");
+        }
         if !setup.measure_from.is_zero() {
             return Err("it does not measure from the start");
         }

@@ -9,7 +9,7 @@ use gallop::stack::quiche::Selection;
 
 use super::axes::check_id;
 use super::file::{File, FlowSpec};
-use super::network::{FlowPlace, Network};
+use super::network::{FlowPlace, Network, StallsSpec};
 use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
 use crate::units::{Size, Span};
@@ -49,6 +49,8 @@ pub struct Setup {
     pub max_ack_delay: Duration,
     /// The longest random time that a server takes before it sends a packet.
     pub host_jitter: Duration,
+    /// Times in which servers' hosts stand still.
+    pub host_stalls: Option<StallsSpec>,
     /// The links.
     pub network: Network,
     /// The places of the flows in the network; one for each of `flows`.
@@ -163,6 +165,9 @@ impl Setup {
         let mut problems = Vec::new();
         let mut note = |result: Result<(), Invalid>| problems.extend(result.err());
         note(check_times(file));
+        if let Some(stalls) = file.host_stalls {
+            note(stalls.validate("host-stalls"));
+        }
         note(check_packets(file));
         note(check_flows(file));
         for (number, flow) in file.flow.iter().enumerate() {
@@ -191,6 +196,7 @@ impl Setup {
             ack_every: file.ack_every,
             max_ack_delay: file.max_ack_delay.duration(),
             host_jitter,
+            host_stalls: file.host_stalls,
             network,
             places,
             flows: file

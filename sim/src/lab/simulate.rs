@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::flows::{MOST, Member, Paths, members};
 use super::outcome::{Course, RunOutcome, Subject};
 use crate::engine::Simulation;
-use crate::experiment::network::{BuildError, Built};
+use crate::experiment::network::{BuildError, Built, Circumstances};
 use crate::experiment::{Experiment, Point, Setup};
 use crate::measure::Measure;
 use crate::packet::Side;
@@ -64,13 +64,14 @@ impl Run<'_> {
     pub(super) fn simulate(&self, told: impl Fn(Duration)) -> Result<RunOutcome, RunFailure> {
         let setup = &self.point.setup;
         let directory = self.experiment.path.parent().unwrap_or(Path::new(""));
-        let built = setup.network.build(
-            &setup.places,
-            setup.datagram_bytes,
-            setup.host_jitter,
-            self.seed,
+        let circumstances = Circumstances {
+            datagram_bytes: setup.datagram_bytes,
+            host_jitter: setup.host_jitter,
+            host_stalls: setup.host_stalls,
+            seed: self.seed,
             directory,
-        )?;
+        };
+        let built = setup.network.build(&setup.places, circumstances)?;
         let after = setup.change_at.map(|at| built.paths_at(at));
         let Built {
             topology,

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use gallop_sim::experiment::network::{DumbbellSpec, FlowPlace, Network};
+use gallop_sim::experiment::network::{Circumstances, DumbbellSpec, FlowPlace, Network};
 use gallop_sim::traffic::Bulk;
 use gallop_sim::{
     AckPolicy, Controller, Conversation, Flow, Move, Observation, Simulation, isolated,
@@ -190,10 +190,13 @@ pub fn simulation(text: &str, seed: u64) -> Result<Simulation, String> {
     let built = Network::Dumbbell(file.dumbbell)
         .build(
             &[place],
-            DATAGRAM_BYTES,
-            Duration::from_micros(120),
-            seed,
-            std::path::Path::new("."),
+            Circumstances {
+                datagram_bytes: DATAGRAM_BYTES,
+                host_jitter: Duration::from_micros(120),
+                host_stalls: None,
+                seed,
+                directory: std::path::Path::new("."),
+            },
         )
         .map_err(|error| error.to_string())?;
     Simulation::new(built.topology).map_err(|error| error.to_string())

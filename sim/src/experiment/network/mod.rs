@@ -8,7 +8,7 @@ mod impairment;
 mod link;
 mod place;
 
-pub use build::{BuildError, Built, PathFacts};
+pub use build::{BuildError, Built, Circumstances, PathFacts};
 pub use impairment::{
     ExponentialJitterSpec, GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec,
     ReorderSpec, SlotsSpec, StallsSpec, UniformJitterSpec,

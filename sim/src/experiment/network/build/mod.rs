@@ -13,11 +13,12 @@ use std::time::Duration;
 use gallop_network::Invalid;
 use gallop_network::link::{Jitter, Link};
 use gallop_network::queue::QueueSpec;
-use gallop_network::random;
+use gallop_network::random::{self, STALL_PARTS};
 use gallop_network::units::{Buffer, Rate, Span, WIRE_OVERHEAD_BYTES};
 
 use super::Network;
 use super::graph::{Graph, Step};
+use super::impairment::StallsSpec;
 use super::link::{Conditions, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
 use super::place::{FlowDirection, FlowPlace};
 use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
@@ -132,27 +133,41 @@ impl WaysOfRoute {
 /// Limit of the queue on the way back, if the file gives none.
 const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999));
 
+/// The values for which a network is built, beside its flows.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// UDP payload of a full datagram.
+    pub datagram_bytes: usize,
+    /// The longest random time that a sender takes before each packet.
+    pub host_jitter: Duration,
+    /// Times in which a sender's host stands still.
+    pub host_stalls: Option<StallsSpec>,
+    /// It determines everything random.
+    pub seed: u64,
+    /// The folder of the experiment's file, beside which traces lie.
+    pub directory: &'a Path,
+}
+
+impl Circumstances<'_> {
+    /// A full datagram on the wire.
+    fn full_packet_bytes(&self) -> u64 {
+        (self.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64
+    }
+}
+
 impl Network {
-    /// Builds the network for `flows`, whose full datagrams have a UDP payload of `datagram_bytes`.
-    /// Senders take a random time up to `host_jitter` before every packet. `seed` determines
-    /// everything random; traces lie beside the file, in `directory`.
+    /// Builds the network for `flows`.
     ///
     /// # Errors
     /// Refuses what [`validate`](Network::validate) does, and traces that cannot be read.
     pub fn build(
         &self,
         flows: &[FlowPlace],
-        datagram_bytes: usize,
-        host_jitter: Duration,
-        seed: u64,
-        directory: &Path,
+        circumstances: Circumstances,
     ) -> Result<Built, BuildError> {
         self.validate(flows)?;
         let mut builder = Builder {
-            datagram_bytes,
-            host_jitter,
-            seed,
-            directory,
+            circumstances,
             topology: Topology::new(),
             graph: Graph::new(),
             ways: Vec::new(),
@@ -170,7 +185,7 @@ impl Network {
             routes,
             ..
         } = builder;
-        let full_packet_bytes = (datagram_bytes + WIRE_OVERHEAD_BYTES) as u64;
+        let full_packet_bytes = circumstances.full_packet_bytes();
         let facts = |route: &WaysOfRoute| route.facts(&ways, full_packet_bytes, None);
         Ok(Built {
             paths: routes.iter().map(facts).collect(),
@@ -184,10 +199,7 @@ impl Network {
 }
 
 struct Builder<'a> {
-    datagram_bytes: usize,
-    host_jitter: Duration,
-    seed: u64,
-    directory: &'a Path,
+    circumstances: Circumstances<'a>,
     topology: Topology,
     graph: Graph,
     /// Facts of the links of the graph: there and back, in turn.
@@ -259,7 +271,11 @@ impl<'a> Builder<'a> {
             spec.queue.clone().unwrap_or(QueueSpec::Unlimited),
         )?;
         let rate = match spec.access_rate {
-            Some(rate) => resolve(rate, self.datagram_bytes, "dumbbell.access-rate")?,
+            Some(rate) => resolve(
+                rate,
+                self.circumstances.datagram_bytes,
+                "dumbbell.access-rate",
+            )?,
             None => Rate::GIGABIT.max(highest.saturating_mul(2)),
         };
         for (number, flow) in flows.iter().enumerate() {
@@ -324,12 +340,12 @@ impl<'a> Builder<'a> {
 
     /// Adds one direction of a link; returns its highest rate.
     fn way(&mut self, way: Way) -> Result<Rate, BuildError> {
-        let pace = Pace::new(way.place, way.rate, self.datagram_bytes, self.directory)?;
-        let mut random = Randoms::new(self.seed, self.ways.len());
+        let pace = Pace::new(way.place, way.rate, self.circumstances)?;
+        let mut random = Randoms::new(self.circumstances.seed, self.ways.len());
         let mut link = match &way.queue {
             QueueSpec::Unlimited if way.name.is_none() => Link::line(pace.rate, way.delay),
             queue => {
-                let full_packet_bytes = (self.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64;
+                let full_packet_bytes = self.circumstances.full_packet_bytes();
                 let place = format!("{}.queue", way.place);
                 let next = || random.next();
                 let queue = queue.build(&place, pace.rate, full_packet_bytes, next)?;
@@ -397,11 +413,16 @@ impl<'a> Builder<'a> {
             back,
             access,
         });
-        let jitter = (!self.host_jitter.is_zero()).then(|| Jitter {
-            max: self.host_jitter,
-            random: random::stream(self.seed, self.topology.routes.len() as u64),
+        let route = self.topology.routes.len() as u64;
+        let jitter = (!self.circumstances.host_jitter.is_zero()).then(|| Jitter {
+            max: self.circumstances.host_jitter,
+            random: random::stream(self.circumstances.seed, route),
         });
         self.topology.add_hosts(inner, access, jitter);
+        if let Some(stalls) = self.circumstances.host_stalls {
+            let random = random::stream(self.circumstances.seed, STALL_PARTS + route);
+            self.topology.stall_servers(stalls.stalls(random));
+        }
         Ok(())
     }
 }

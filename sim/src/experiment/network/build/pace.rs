@@ -10,7 +10,7 @@ use gallop_network::rate_course::RateCourse;
 use gallop_network::units::{LinkRate, Rate, UnitError};
 
 use super::super::link::Conditions;
-use super::BuildError;
+use super::{BuildError, Circumstances};
 
 /// The largest trace that is read: it has a line a packet, so that 20 minutes of 100 Mbit/s fit.
 const MOST_TRACE_BYTES: u64 = 64 << 20;
@@ -32,13 +32,15 @@ pub(super) fn resolve(rate: LinkRate, datagram_bytes: usize, place: &str) -> Res
 }
 
 impl Pace {
-    /// The rate of the link that is described at `place`, where full datagrams have a UDP payload
-    /// of `datagram_bytes` and traces lie in `directory`.
+    /// The rate of the link that is described at `place`.
     pub(super) fn new(
         place: &str,
         conditions: Conditions,
-        datagram_bytes: usize,
-        directory: &Path,
+        Circumstances {
+            datagram_bytes,
+            directory,
+            ..
+        }: Circumstances,
     ) -> Result<Pace, BuildError> {
         if let Some(trace) = conditions.trace {
             let path = directory.join(trace);

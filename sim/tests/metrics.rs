@@ -46,6 +46,9 @@ const EXPERIMENT: &str = r#"
     name = "media"
     traffic = { kind = "media", rate = "200kbit" }
     [[flow]]
+    name = "live"
+    traffic = { kind = "live", rate = "200kbit" }
+    [[flow]]
     name = "asking"
     traffic = { kind = "requests" }
     [series]

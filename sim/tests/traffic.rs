@@ -6,7 +6,7 @@ use std::time::Duration;
 use gallop_sim::conversation::Protocol;
 use gallop_sim::conversation::{Exchange, Pace};
 use gallop_sim::experiment::traffic::{Period, TrafficSpec};
-use gallop_sim::impairment::Outage;
+use gallop_sim::impairment::{Impairment, Outage, RandomLoss};
 use gallop_sim::measure::Measure;
 use gallop_sim::traffic::Bulk;
 use gallop_sim::units::stream_bytes_per_packet;
@@ -285,6 +285,87 @@ fn media_that_keeps_up_is_viable_and_media_that_cannot_is_late() {
         let late = play(r#"{"kind": "media", "rate": "16mbit", "buffer": "2s", "xfactor": 100}"#);
         assert!(value(&late, "late_packets_ratio") > 0.7);
         assert_eq!(value(&late, "viable"), 0.0);
+    });
+}
+
+/// A live stream of `traffic` with a controller over 10 Mbit/s and 40 ms with these impairments, until
+/// it ends after 10 s.
+fn live(traffic: &str, cc: &str, impairments: Vec<Box<dyn Impairment>>) -> Vec<Measure> {
+    let spec: TrafficSpec = serde_json::from_str(traffic).expect("traffic");
+    let mut path = dumbbell("50p");
+    path.impairments = impairments;
+    let mut simulation = Simulation::new(path.build(1, SEED).topology).expect("isolated");
+    let period = Period {
+        start: Duration::ZERO,
+        stop: Some(ms(10_000)),
+        end: ms(20_000),
+    };
+    let packet_bytes = stream_bytes_per_packet(DATAGRAM_BYTES);
+    let mut random = random::stream(SEED, 77);
+    let flow = || Flow::new(Controller::named(cc));
+    for flow in spec.connections(period, packet_bytes, &mut random, flow) {
+        simulation.add_flow(flow).expect("there is a route");
+    }
+    simulation.run_to_completion(ms(20_000)).expect("it ends");
+    simulation.measure_flow(0, None)
+}
+
+#[test]
+fn live_frames_come_whole_and_in_time_if_there_is_room() {
+    simulate(|| {
+        // A frame of 8333 bytes takes 7 packets. The request is there after 1.5 round trips.
+        let steady = r#"{"kind": "live", "rate": "2mbit", "key-factor": 1}"#;
+        let measures = live(steady, "reno", Vec::new());
+        let frames = value(&measures, "frames");
+        assert!((297.0..=299.0).contains(&frames), "{frames}");
+        assert_eq!(value(&measures, "received_bytes"), frames * 8333.0);
+        assert_eq!(value(&measures, "late_frames_ratio"), 0.0);
+        assert_eq!(value(&measures, "frame_stalls"), 0.0);
+        // 20 ms, and from 7 ms at the rate of the link to a round trip.
+        let mean = value(&measures, "frame_delay_mean_s");
+        let p95 = value(&measures, "frame_delay_p95_s");
+        let p99 = value(&measures, "frame_delay_p99_s");
+        assert!((0.027..0.060).contains(&mean), "{mean}");
+        assert!(p95 <= p99, "{p95}");
+        assert!(p99 < 0.070, "{p99}");
+
+        let lossy = RandomLoss::new(0.005, random::stream(SEED, 78)).expect("a probability");
+        let measures = live(steady, "reno", vec![Box::new(lossy)]);
+        assert_eq!(value(&measures, "frames"), frames);
+        assert!(value(&measures, "lost_packets") > 5.0);
+        assert_eq!(value(&measures, "received_bytes"), frames * 8333.0);
+        assert!(value(&measures, "frame_delay_p99_s") > p99 + 0.02);
+    });
+}
+
+#[test]
+fn live_frames_that_do_not_fit_are_skipped() {
+    simulate(|| {
+        for cc in ["reno", "cubic", "bbr2", "gallop-vegas"] {
+            let media = r#"{"kind": "live", "rate": "16mbit", "variation": 0.2}"#;
+            let measures = live(media, cc, Vec::new());
+            let frames = value(&measures, "frames");
+            assert!((120.0..200.0).contains(&frames), "{cc}: {frames}");
+            let late = value(&measures, "late_frames_ratio");
+            assert!(late > 0.3, "{cc}: {late}");
+            // They wait for half a second, then for the window and the queue, and a key frame has
+            // 312 kB.
+            let p95 = value(&measures, "frame_delay_p95_s");
+            assert!((0.5..0.8).contains(&p95), "{cc}: {p95}");
+        }
+    });
+}
+
+#[test]
+fn an_outage_stalls_live_media_once() {
+    simulate(|| {
+        let media = r#"{"kind": "live", "rate": "1mbit", "deadline": "200ms"}"#;
+        let outage = Outage::new(ms(4_000), ms(5_000));
+        let measures = live(media, "reno", vec![Box::new(outage)]);
+        assert_eq!(value(&measures, "frame_stalls"), 1.0);
+        let late = value(&measures, "late_frames_ratio");
+        // At least the frames of 0.8 s of 10 s.
+        assert!((0.07..0.2).contains(&late), "{late}");
     });
 }
 

@@ -165,6 +165,11 @@ impl SendBuffer {
         self.limit.saturating_sub(self.held.get())
     }
 
+    /// Bytes that it holds.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.get()
+    }
+
     /// Returns `data`, counted as held.
     pub(crate) fn hold(&self, data: StreamData) -> StreamData {
         let bytes = data.length as u64;

@@ -58,6 +58,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) moves: bool,
     pub(crate) max_ack_delay: Duration,
     pub(crate) protocol: Protocol,
+    /// True if the server opens a stream for each frame.
+    pub(crate) live: bool,
 }
 
 /// Flow control that never limits.
@@ -69,6 +71,9 @@ const CONNECTION_IDS_OF_A_MOVER: u64 = 4;
 
 /// The number of exchanges that can be under way at once; more wait.
 const MAX_STREAMS: u64 = 60;
+
+/// The number of frames that can be under way at once; more wait.
+const MAX_FRAMES: u64 = 1000;
 
 /// A reason for which a connection cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +116,10 @@ impl Settings<'_> {
         if self.protocol == Protocol::Http3 {
             // Control, QPACK encoder and decoder streams (RFC 9114 §6.2), and a grease stream.
             config.set_initial_max_streams_uni(4);
+            config.set_initial_max_stream_data_uni(WIDE_WINDOW_BYTES);
+        }
+        if self.live {
+            config.set_initial_max_streams_uni(MAX_FRAMES);
             config.set_initial_max_stream_data_uni(WIDE_WINDOW_BYTES);
         }
         config.set_max_connection_window(WIDE_WINDOW_BYTES);

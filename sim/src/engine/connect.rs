@@ -31,6 +31,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         moves: !flow.moves.is_empty(),
         max_ack_delay,
         protocol,
+        live: flow.live.is_some(),
     };
     let mut client_config = settings(&reno, flow.acks.max_delay).config()?;
     let server_acks = AckPolicy::EVERY_PACKET;
@@ -82,6 +83,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         stop,
         flow.closes,
         content,
+        flow.live.clone(),
     );
     let server_application = Server::new(
         requests,
@@ -90,6 +92,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         flow.send_buffer_bytes,
         stream_bytes_per_packet(flow.datagram_bytes),
         content,
+        flow.live.clone(),
     );
     let place = |side| Place {
         flow: number,

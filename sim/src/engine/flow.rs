@@ -13,6 +13,7 @@ use crate::endpoint::{Action, Connection};
 use crate::engine::share::ShareWindow;
 use crate::traffic::Bulk;
 use crate::traffic::conversation::Conversation;
+use crate::traffic::live::Live;
 use crate::traffic::player::Player;
 
 /// A flow: a client that fetches what a server sends, over one connection.
@@ -64,6 +65,9 @@ pub struct Flow {
     pub client_qlog: Option<Box<dyn Write + Send + Sync>>,
     /// The player of the received data, if they are a media stream.
     pub player: Option<Player>,
+    /// The live stream that the server sends from the first request on, over streams of its own,
+    /// if it does. It is not for HTTP/3.
+    pub live: Option<Live>,
     /// The windows of time that are looked for in the packets that come to the client.
     pub share_windows: Vec<ShareWindow>,
     /// A function that is told of every send, receive and timeout of both sides.
@@ -95,6 +99,7 @@ impl Flow {
             server_qlog: None,
             client_qlog: None,
             player: None,
+            live: None,
             share_windows: Vec::new(),
             observer: None,
         }

@@ -1,7 +1,7 @@
 //! The measurements of flows, from their meters and reports.
 //!
 //! `docs/metrics.md` has the meaning of each metric. Those of a media stream are its
-//! [`Player`](crate::Player)'s.
+//! [`Player`](crate::Player)'s, those of a live one its own.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::engine::flow::FlowReport;
 use crate::engine::running::Running;
 use crate::engine::share::ShareWindow;
 use crate::engine::simulation::Simulation;
-use crate::measure::Measure;
+use crate::measure::{self, Measure};
 use crate::time::Time;
 use crate::units::stream_bytes_per_packet;
 
@@ -40,6 +40,9 @@ impl Simulation {
         }
         if let Some(player) = &running.flow.player {
             measures.extend(player.measures(start, now));
+        }
+        if let Some(live) = &running.flow.live {
+            measures.extend(live.measures(meter.since(), now));
         }
         let windows = running.flow.share_windows.iter();
         measures.extend(windows.filter_map(ShareWindow::measure));
@@ -76,7 +79,7 @@ impl Simulation {
             .filter(|(_, finished)| *finished >= since)
             .map(|(started, finished)| (finished - started).as_secs_f64())
             .collect();
-        measures.extend(times(
+        measures.extend(measure::times(
             completed,
             [
                 "connections_finished",
@@ -153,31 +156,11 @@ fn counters(counted: &FlowReport, active: Duration, packet_bytes: u64) -> Vec<Me
     measures
 }
 
-/// Number, mean, 95th and 99th percentile (nearest rank) of some times.
-fn times(mut times_s: Vec<f64>, [count, mean, p95, p99]: [&'static str; 4]) -> Vec<Measure> {
-    let number = times_s.len();
-    let mut measures = vec![Measure::new(count, "", number as f64)];
-    times_s.sort_by(f64::total_cmp);
-    let percentile = |percent: usize| {
-        let rank = (number * percent).div_ceil(100);
-        times_s.get(rank.saturating_sub(1)).copied()
-    };
-    if let (Some(p95_s), Some(p99_s)) = (percentile(95), percentile(99)) {
-        let sum: f64 = times_s.iter().sum();
-        measures.extend([
-            Measure::new(mean, "s", sum / number as f64),
-            Measure::new(p95, "s", p95_s),
-            Measure::new(p99, "s", p99_s),
-        ]);
-    }
-    measures
-}
-
 /// Response times of the answers that ended since then.
 fn responses(answers: &[Answer], since: Time) -> Vec<Measure> {
     let ended = answers.iter().filter(|answer| answer.ended >= since);
     let took = ended.map(|answer| answer.took.as_secs_f64()).collect();
-    times(
+    measure::times(
         took,
         [
             "responses",
@@ -186,21 +169,4 @@ fn responses(answers: &[Answer], since: Time) -> Vec<Measure> {
             "response_time_p99_s",
         ],
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_of_the_nearest_rank() {
-        let names = ["n", "mean", "p95", "p99"];
-        let values = |n: u32| -> Vec<f64> {
-            let all = (1..=n).rev().map(f64::from).collect();
-            times(all, names).iter().map(|m| m.value).collect()
-        };
-        assert_eq!(values(0), [0.0]);
-        assert_eq!(values(1), [1.0, 1.0, 1.0, 1.0]);
-        assert_eq!(values(100), [100.0, 50.5, 95.0, 99.0]);
-    }
 }

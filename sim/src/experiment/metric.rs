@@ -488,6 +488,55 @@ pub const METRICS: &[Metric] = &[
     .high(),
     flow("stalls", "", "Stalls", "Interruptions of playing.").low(),
     flow(
+        "frames",
+        "",
+        "Frames",
+        "Frames of a live stream that were made since measuring began and read to their end.",
+    )
+    .high(),
+    flow(
+        "frame_delay_mean_s",
+        "s",
+        "Frame delay, mean",
+        "Mean time from the making of a live frame until its last byte was read, of those that were \
+         read to their end.",
+    )
+    .shown("ms", 1e3, 1)
+    .low(),
+    flow(
+        "frame_delay_p95_s",
+        "s",
+        "Frame delay, 95th percentile",
+        "95th percentile of the time from the making of a live frame until its last byte was read.",
+    )
+    .shown("ms", 1e3, 1)
+    .low(),
+    flow(
+        "frame_delay_p99_s",
+        "s",
+        "Frame delay, 99th percentile",
+        "99th percentile of the time from the making of a live frame until its last byte was read.",
+    )
+    .shown("ms", 1e3, 1)
+    .low(),
+    flow(
+        "late_frames_ratio",
+        "",
+        "Late frames",
+        "Live frames that were skipped, or not read to their end within the deadline, over all that \
+         were made and whose deadline has passed or that were read to their end.",
+    )
+    .shown("%", 100.0, 2)
+    .low(),
+    flow(
+        "frame_stalls",
+        "",
+        "Stalls of live media",
+        "Intervals of more than 200 ms in which no live frame was read to its end, while frames were \
+         made; only of more than five frames a second.",
+    )
+    .low(),
+    flow(
         "responses",
         "",
         "Responses",

@@ -2,9 +2,11 @@
 
 pub mod conversation;
 pub(crate) mod draw;
+pub(crate) mod live;
 pub(crate) mod player;
 
 pub use conversation::Conversation;
+pub use live::{Live, Media};
 pub use player::Player;
 
 use std::fmt::Debug;

@@ -11,6 +11,7 @@ use crate::endpoint::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
 use crate::endpoint::connection::{Connection, ConnectionError, failed};
 use crate::traffic::conversation::Protocol;
 use crate::traffic::conversation::{Conversation, Exchange, Pace};
+use crate::traffic::live::Live;
 
 /// The client's application.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Client {
     /// Offset in an answer of the first byte that differs from the server's.
     pub(crate) wrong_content: Option<u64>,
     content: Content,
+    /// The live stream that it reads.
+    live: Option<Live>,
     /// Buffer for the content that is compared.
     scratch: Vec<u8>,
 }
@@ -73,6 +76,7 @@ impl Client {
         stop: Option<Time>,
         closes: bool,
         content: Content,
+        live: Option<Live>,
     ) -> Client {
         Client {
             http3: (conversation.protocol == Protocol::Http3).then(Http3::default),
@@ -91,6 +95,7 @@ impl Client {
             wrong_length: None,
             wrong_content: None,
             content,
+            live,
             scratch: Vec::new(),
         }
     }
@@ -224,8 +229,38 @@ impl Client {
                 }
             }
         }
+        ended |= self.read_frames(connection, now)?;
         if ended {
             self.check_finished(now);
+        }
+        Ok(ended)
+    }
+
+    /// Reads the frames of a live stream, each on a stream of its own; returns true if one ended.
+    fn read_frames(
+        &mut self,
+        connection: &mut Connection,
+        now: Time,
+    ) -> Result<bool, ConnectionError> {
+        let Some(live) = &self.live else {
+            return Ok(false);
+        };
+        let mut ended = false;
+        while let Some(stream) = connection.stream_readable_next() {
+            if self.open.contains_key(&stream) {
+                continue;
+            }
+            match connection.stream_discard(stream, usize::MAX) {
+                Ok((bytes, end)) => {
+                    self.received += bytes as u64;
+                    if end {
+                        live.complete(stream, now);
+                        ended = true;
+                    }
+                }
+                Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
+                Err(error) => return Err(failed("reading a frame")(error)),
+            }
         }
         Ok(ended)
     }
@@ -283,7 +318,8 @@ impl Client {
 
     fn check_finished(&mut self, now: Time) {
         let over = (self.exhausted || self.stopped(now)) && self.waiting.is_empty();
-        if over && self.open.is_empty() && self.finished.is_none() {
+        let frames_read = self.live.as_ref().is_none_or(Live::is_read);
+        if over && self.open.is_empty() && frames_read && self.finished.is_none() {
             self.finished = Some(now);
         }
     }

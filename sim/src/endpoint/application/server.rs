@@ -4,10 +4,11 @@ use gallop_network::time::Time;
 
 use super::Requests;
 use super::http3::Http3;
-use crate::endpoint::buffers::{Content, SendBuffer};
+use crate::endpoint::buffers::{Content, SendBuffer, StreamData};
 use crate::endpoint::connection::{Connection, ConnectionError, failed};
 use crate::traffic::Source;
 use crate::traffic::conversation::Protocol;
+use crate::traffic::live::Live;
 
 /// The server's application.
 #[derive(Debug)]
@@ -19,8 +20,19 @@ pub(crate) struct Server {
     stop: Option<Time>,
     buffer: Option<Buffer>,
     content: Content,
+    /// The live stream that it sends from the first request on.
+    frames: Option<Frames>,
     /// Answers under way. The first of them writes first.
     services: Vec<Service>,
+}
+
+/// A live stream, and the part of it that has been handed over and not acknowledged.
+#[derive(Debug)]
+struct Frames {
+    live: Live,
+    buffer: SendBuffer,
+    /// The size of the pieces in which frames are handed over.
+    piece_bytes: u64,
 }
 
 /// The limit on the data that is handed over.
@@ -56,6 +68,7 @@ impl Server {
         limit: Option<u64>,
         piece_bytes: u64,
         content: Content,
+        live: Option<Live>,
     ) -> Server {
         Server {
             requests,
@@ -67,6 +80,11 @@ impl Server {
                 piece_bytes: piece_bytes.min(limit),
             }),
             content,
+            frames: live.map(|live| Frames {
+                live,
+                buffer: SendBuffer::new(u64::MAX),
+                piece_bytes,
+            }),
             services: Vec::new(),
         }
     }
@@ -77,12 +95,19 @@ impl Server {
             .stop
             .filter(|&stop| Some(stop) > after && !self.services.is_empty());
         let more_at = self.services.iter().filter_map(|service| service.more_at);
-        more_at.chain(stop).min()
+        let frame_at = self
+            .frames
+            .as_ref()
+            .and_then(|frames| frames.live.more_at());
+        more_at.chain(stop).chain(frame_at).min()
     }
 
     pub(super) fn wake(&mut self, now: Time) {
         for service in &mut self.services {
             service.more_at = service.more_at.filter(|&more_at| more_at > now);
+        }
+        if let Some(frames) = &self.frames {
+            frames.live.generate(now);
         }
     }
 
@@ -116,6 +141,9 @@ impl Server {
     /// Begins the answer to the request on `stream`.
     fn serve(&mut self, stream: u64, now: Time) {
         if let Some(source) = self.requests.borrow_mut().remove(&stream) {
+            if let Some(frames) = &self.frames {
+                frames.live.begin(now, self.stop);
+            }
             self.services.push(Service {
                 stream,
                 source,
@@ -133,7 +161,12 @@ impl Server {
         connection: &mut Connection,
         now: Time,
     ) -> Result<(), ConnectionError> {
-        let stopped = self.stop.is_some_and(|stop| stop <= now);
+        let mut stopped = self.stop.is_some_and(|stop| stop <= now);
+        if let Some(frames) = &self.frames {
+            frames.write(connection, now)?;
+            // Its answer ends after the last frame.
+            stopped &= frames.live.is_written(now);
+        }
         for service in &mut self.services {
             service.write(
                 connection,
@@ -152,6 +185,48 @@ impl Server {
         Ok(())
     }
 }
+
+impl Frames {
+    /// Hands frames over, the oldest first, as far as the connection takes them. They are a window
+    /// ahead of what can be sent at most, since what has been handed over cannot be skipped.
+    ///
+    /// NOTE: quiche takes a whole free window whenever it is asked, whatever it has not sent yet.
+    fn write(&self, connection: &mut Connection, now: Time) -> Result<(), ConnectionError> {
+        self.live.generate(now);
+        let path = connection.path_stats().find(|path| path.active);
+        let most = 2 * path.map_or(0, |path| path.cwnd as u64);
+        while self.buffer.held() < most
+            && let Some(piece) = self.live.piece(now)
+        {
+            if piece.first {
+                if connection.peer_streams_left_uni() == 0 {
+                    break;
+                }
+                // quiche sends streams that are not incremental one after the other (RFC 9218 §4.2).
+                connection
+                    .stream_priority(piece.stream, URGENCY, false)
+                    .map_err(failed("stream_priority()"))?;
+            }
+            let bytes = piece.bytes.min(self.piece_bytes);
+            let data = self.buffer.hold(StreamData::zeros(bytes));
+            let last = bytes == piece.bytes;
+            match connection.stream_send_zc(piece.stream, data, last) {
+                Ok((written, _)) => {
+                    self.live.wrote(written as u64);
+                    if (written as u64) < bytes {
+                        break;
+                    }
+                }
+                Err(quiche::Error::Done) => break,
+                Err(error) => return Err(failed("sending a frame")(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// quiche's default of a stream's urgency.
+const URGENCY: u8 = 127;
 
 impl Service {
     fn write(

@@ -6,10 +6,11 @@ use std::time::Duration;
 use gallop_network::random::Random;
 
 use super::tcplib;
-use super::{MediaSpec, RequestsSpec, TrafficSpec};
+use super::{LiveSpec, MediaSpec, RequestsSpec, TrafficSpec};
 use crate::engine::flow::Flow;
 use crate::traffic::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
 use crate::traffic::draw::fork;
+use crate::traffic::live::{Live, Media, Silence};
 use crate::traffic::player::Player;
 use crate::traffic::{Bulk, OnOff, Source};
 
@@ -70,6 +71,13 @@ impl TrafficSpec {
                 let (source, player) = media(spec, packet_bytes);
                 one(Conversation::answer(Box::new(source)), Some(player))
             }
+            TrafficSpec::Live(spec) => vec![Flow {
+                start: period.start,
+                stop: period.stop,
+                conversation: Conversation::answer(Box::new(Silence)),
+                live: Some(Live::new(live(spec, packet_bytes, fork(random)))),
+                ..flow()
+            }],
             TrafficSpec::Requests(spec) => one(requests(spec, packet_bytes, fork(random)), None),
             TrafficSpec::ShortFlows(spec) => many(period, &flow, || {
                 let after = spec.interarrival.draw(random);
@@ -120,6 +128,19 @@ fn media(spec: &MediaSpec, packet_bytes: u64) -> (OnOff, Player) {
     };
     let player = Player::new(bytes_per_s, bytes_of(spec.buffer.duration()), total);
     (source, player)
+}
+
+/// The frames of a live stream.
+fn live(spec: &LiveSpec, packet_bytes: u64, random: Random) -> Media {
+    Media {
+        bytes_per_s: spec.bytes_per_s(packet_bytes),
+        frames_per_s: spec.frames_per_second,
+        key_every: spec.key_every,
+        key_factor: spec.key_factor,
+        variation: spec.variation,
+        deadline: spec.deadline.duration(),
+        random,
+    }
 }
 
 /// Requests: one after the other, several at once, or at their own times.

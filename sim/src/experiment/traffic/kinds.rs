@@ -1,6 +1,6 @@
 //! The kinds of traffic, each with its keys.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use gallop_network::units::{LinkRate, Size, Span};
@@ -79,10 +79,64 @@ impl MediaSpec {
     /// Stream bytes that play in one second.
     #[must_use]
     pub fn bytes_per_s(&self, packet_bytes: u64) -> f64 {
-        match self.rate {
-            LinkRate::Bits(rate) => rate.bps() as f64 / 8.0,
-            LinkRate::Packets(packets) => packets * packet_bytes as f64,
-        }
+        bytes_per_s(self.rate, packet_bytes)
+    }
+}
+
+/// A rate in stream bytes per second, where a datagram of full size carries `packet_bytes`.
+fn bytes_per_s(rate: LinkRate, packet_bytes: u64) -> f64 {
+    match rate {
+        LinkRate::Bits(rate) => rate.bps() as f64 / 8.0,
+        LinkRate::Packets(packets) => packets * packet_bytes as f64,
+    }
+}
+
+/// See [`TrafficSpec::Live`](super::TrafficSpec::Live). The receiver asks once; from then on the
+/// sender makes a frame at regular times and sends each over a stream of its own, the oldest first,
+/// as subgroups of MoQ are sent (draft-ietf-moq-transport).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LiveSpec {
+    /// Mean rate, in bits of stream data or in the stream data of so many datagrams of full size.
+    pub rate: LinkRate,
+    /// Frames per second.
+    #[serde(default = "LiveSpec::default_frames_per_second")]
+    pub frames_per_second: NonZeroU32,
+    /// The number of frames from one key frame to the next.
+    #[serde(default = "LiveSpec::default_key_every")]
+    pub key_every: NonZeroU32,
+    /// The size of a key frame over that of another.
+    #[serde(default = "LiveSpec::default_key_factor")]
+    pub key_factor: f64,
+    /// Sizes are uniform between 1 − this and 1 + this of what they would be.
+    #[serde(default)]
+    pub variation: f64,
+    /// The longest time that a frame waits for its first byte to be sent; then it is skipped.
+    #[serde(default = "LiveSpec::default_deadline")]
+    pub deadline: Span,
+}
+
+impl LiveSpec {
+    fn default_frames_per_second() -> NonZeroU32 {
+        const { NonZeroU32::new(30).expect("not zero") }
+    }
+
+    fn default_key_every() -> NonZeroU32 {
+        const { NonZeroU32::new(60).expect("not zero") }
+    }
+
+    fn default_key_factor() -> f64 {
+        5.0
+    }
+
+    fn default_deadline() -> Span {
+        span(Duration::from_millis(500))
+    }
+
+    /// Stream bytes per second, where a datagram of full size carries `packet_bytes` of a stream.
+    #[must_use]
+    pub fn bytes_per_s(&self, packet_bytes: u64) -> f64 {
+        bytes_per_s(self.rate, packet_bytes)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `bulk` | one transfer | `size` (endless) |
 //! | `on-off` | a burst at regular intervals | `burst`, `every`, `total` (endless) |
 //! | `media` | a stream that is played (Boyden et al. 2007 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
+//! | `live` | frames of live media on a clock, a stream each | `rate`, `frames-per-second` (30), `key-every` (60), `key-factor` (5), `variation` (0), `deadline` (`"500ms"`) |
 //! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): Boyden et al. 2007 §4.3 |
 //! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (Brakmo et al. 1994 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
 //! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`) and `at-once` (1), or `interarrival`; `count` (endless) |
@@ -30,7 +31,7 @@ mod text_or_table;
 pub use connections::Period;
 pub use distribution::{Sizes, Times};
 pub use kinds::{
-    BulkSpec, MediaSpec, OnOffSpec, RequestsSpec, Service, ShortFlowsSpec, TcplibSpec,
+    BulkSpec, LiveSpec, MediaSpec, OnOffSpec, RequestsSpec, Service, ShortFlowsSpec, TcplibSpec,
 };
 
 use std::marker::PhantomData;
@@ -51,6 +52,8 @@ pub enum TrafficSpec {
     OnOff(OnOffSpec),
     /// A stream that is played while it arrives.
     Media(MediaSpec),
+    /// Live media: frames that a clock makes, whatever the network does.
+    Live(LiveSpec),
     /// Transfers that start at random times, each over its own connection.
     ShortFlows(ShortFlowsSpec),
     /// The conversations of tcplib.
@@ -102,6 +105,7 @@ impl TrafficSpec {
                         .to_owned()
                 })
             }
+            TrafficSpec::Live(spec) => validate_live(spec, &at),
             TrafficSpec::ShortFlows(spec) => {
                 spec.interarrival.validate_positive(&at("interarrival"))?;
                 spec.size.validate(&at("size"))
@@ -126,6 +130,35 @@ impl TrafficSpec {
     }
 }
 
+/// The most frames that a live stream has in a second.
+const MOST_FRAMES_PER_S: u32 = 1000;
+
+fn validate_live(spec: &LiveSpec, at: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    let frames = spec.frames_per_second.get();
+    require(
+        frames <= MOST_FRAMES_PER_S,
+        &at("frames-per-second"),
+        || format!("it is {frames}; the most is {MOST_FRAMES_PER_S}"),
+    )?;
+    let factor = spec.key_factor;
+    require(
+        factor.is_finite() && factor >= 1.0,
+        &at("key-factor"),
+        || {
+            format!(
+                "it is {factor}; it must be at least 1, with which key frames are as large as others"
+            )
+        },
+    )?;
+    let variation = spec.variation;
+    require((0.0..1.0).contains(&variation), &at("variation"), || {
+        format!("it is {variation}; it must be at least 0 and less than 1")
+    })?;
+    require(!spec.deadline.duration().is_zero(), &at("deadline"), || {
+        "it is zero; it must take some time".to_owned()
+    })
+}
+
 /// The kinds, as tables.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -133,6 +166,7 @@ enum TrafficTable {
     Bulk(BulkSpec),
     OnOff(OnOffSpec),
     Media(MediaSpec),
+    Live(LiveSpec),
     #[serde(alias = "http")]
     ShortFlows(ShortFlowsSpec),
     Tcplib(TcplibSpec),
@@ -145,6 +179,7 @@ impl From<TrafficTable> for TrafficSpec {
             TrafficTable::Bulk(spec) => TrafficSpec::Bulk(spec),
             TrafficTable::OnOff(spec) => TrafficSpec::OnOff(spec),
             TrafficTable::Media(spec) => TrafficSpec::Media(spec),
+            TrafficTable::Live(spec) => TrafficSpec::Live(spec),
             TrafficTable::ShortFlows(spec) => TrafficSpec::ShortFlows(spec),
             TrafficTable::Tcplib(spec) => TrafficSpec::Tcplib(spec),
             TrafficTable::Requests(spec) => TrafficSpec::Requests(spec),
@@ -199,6 +234,8 @@ mod tests {
             r#"{"kind": "bulk", "size": "300p"}"#,
             r#"{"kind": "on-off", "burst": "4kb", "every": "20ms", "total": "1mb"}"#,
             r#"{"kind": "media", "rate": "1mbit", "xfactor": 1.5, "heartbeat": "40ms"}"#,
+            r#"{"kind": "live", "rate": "5mbit", "frames-per-second": 30, "key-every": 60,
+                "key-factor": 5, "variation": 0.3, "deadline": "500ms"}"#,
             r#"{"kind": "http", "interarrival": {"distribution": "exponential", "mean": "2s"},
                 "size": {"distribution": "pareto", "mean": "30kb", "shape": 1.5}}"#,
             r#"{"kind": "http", "interarrival": "1s", "size": "2p"}"#,
@@ -262,6 +299,22 @@ mod tests {
             (
                 r#"{"kind": "requests", "think": "1s", "interarrival": "1s"}"#,
                 "flow[0].traffic.interarrival: requests come at their own times, or after",
+            ),
+            (
+                r#"{"kind": "live", "rate": "1mbit", "frames-per-second": 1001}"#,
+                "flow[0].traffic.frames-per-second: it is 1001; the most is 1000",
+            ),
+            (
+                r#"{"kind": "live", "rate": "1mbit", "key-factor": 0.5}"#,
+                "flow[0].traffic.key-factor: it is 0.5; it must be at least 1",
+            ),
+            (
+                r#"{"kind": "live", "rate": "1mbit", "variation": 1}"#,
+                "flow[0].traffic.variation: it is 1; it must be at least 0 and less than 1",
+            ),
+            (
+                r#"{"kind": "live", "rate": "1mbit", "deadline": "0s"}"#,
+                "flow[0].traffic.deadline: it is zero",
             ),
             (
                 r#"{"kind": "requests", "at-once": 61}"#,

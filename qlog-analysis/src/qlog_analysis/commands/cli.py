@@ -47,6 +47,14 @@ A claim that is not reproduced is not an error. The exit code is 1 if a file is 
 senseless.
 """
 
+_EVALUATION = """\
+Reads the directory of an evaluation (evaluation.json, and what gallop-sim evaluate wrote beside
+it) and writes the page on it: the controllers' tallies, a map of all scenarios, and for each
+controller and scenario the limits with the measured values, as one file that needs no network.
+
+A limit that is not kept is not an error. The exit code is 1 if a file is missing or senseless.
+"""
+
 
 _INTERRUPTED = 130
 """The exit code that shells give for SIGINT."""
@@ -117,6 +125,19 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(
         run=lambda options: _papers(options.directory, options.names, options.json)
     )
+
+    command = commands.add_parser(
+        "evaluation",
+        help="write the page on an evaluation of controllers",
+        description=_EVALUATION,
+        epilog="example: qlog-analysis evaluation target/evaluation",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("directory", type=Path, metavar="DIR", help="the evaluation's directory")
+    command.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page [default: DIR/evaluation.html]"
+    )
+    command.set_defaults(run=lambda options: _evaluation(options.directory, options.out))
 
     command = commands.add_parser(
         "plot",
@@ -221,6 +242,16 @@ def _papers(directory: Path, names: Sequence[str], json_file: Path | None) -> No
     with bar("drawing", " experiments") as start:
         page = report.write(outcomes, directory, _one_by_one(start(len(outcomes))))
     print(report.summary(outcomes))
+    print(f"Report: {page}")
+
+
+def _evaluation(directory: Path, out: Path | None) -> None:
+    from qlog_analysis.experiments.evaluation import read_evaluation
+    from qlog_analysis.reports import evaluation as report
+
+    evaluation = read_evaluation(directory)
+    with bar("drawing", " families") as start:
+        page = report.write(evaluation, directory, out or directory / report.PAGE, start)
     print(f"Report: {page}")
 
 

@@ -24,6 +24,14 @@ PALETTE = {
     "good-shade": ("#d9f2e4", "#14382a"),
     "bad": ("#a8281e", "#ff9a8f"),
     "bad-shade": ("#fbe3e0", "#45201c"),
+    # From far outside a limit to far inside it. Orange and blue differ for people with any colour
+    # vision.
+    "out-3": ("#c2410c", "#f97316"),
+    "out-2": ("#f79a4b", "#a9490f"),
+    "out-1": ("#fdd9b5", "#57290f"),
+    "in-1": ("#e3eff9", "#16283a"),
+    "in-2": ("#b9d9ef", "#1d4468"),
+    "in-3": ("#86bde0", "#27659b"),
     # The colours of Okabe and Ito, which people with any colour vision can tell apart, dark enough
     # for white paper, and with a purple in place of their yellow and second blue.
     "c0": ("#0072b2", "#5ab4ec"),

@@ -3,7 +3,7 @@
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -29,7 +29,7 @@ class Picture:
 
     def document(self) -> str:
         """The text of a file of its own."""
-        width, height = _short(self.width), _short(self.height)
+        width, height = short(self.width), short(self.height)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
             f'viewBox="0 0 {width} {height}" font-family="sans-serif" '
@@ -50,7 +50,7 @@ class Picture:
         content = Markup(re.sub(r"((?:fill|stroke):)(#\w{6})", _variable, self.content))
         return Markup(
             '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" stroke-linejoin="round"{}>{}</svg>'
-        ).format(_short(self.width), _short(self.height), label, more, content)
+        ).format(short(self.width), short(self.height), label, more, content)
 
 
 def _variable(match: re.Match[str]) -> str:
@@ -131,7 +131,7 @@ def _attributes(
             if value != known:
                 out[key] = _style(value)
         elif key in ("x", "y", "width", "height"):
-            out[key] = _short(float(value))
+            out[key] = short(float(value))
         elif key != "transform" or not value.startswith("rotate(-0 "):
             out[key] = value
     return out
@@ -145,7 +145,7 @@ def _style(text: str) -> str:
     )
 
 
-def _short(value: float, scale: int = 10) -> str:
+def short(value: float, scale: int = 10) -> str:
     """A number rounded to a tenth, or another part, without superfluous zeros."""
     text = f"{round(value * scale) / scale:g}" if abs(value) < 1e5 else f"{value:.0f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
@@ -168,7 +168,7 @@ def _path(text: str, scale: int) -> str:
         if command == "L" and at is not None:
             out.append(_line(whole[0] - at[0], whole[1] - at[1], scale))
         else:
-            out.append(command + " ".join(_short(number / scale, scale) for number in whole))
+            out.append(command + " ".join(short(number / scale, scale) for number in whole))
         if whole:
             at = (whole[-2], whole[-1])
     return "".join(out)
@@ -178,7 +178,12 @@ def _line(x: int, y: int, scale: int) -> str:
     if x == 0 and y == 0:
         return ""
     if y == 0:
-        return f"h{_short(x / scale, scale)}"
+        return f"h{short(x / scale, scale)}"
     if x == 0:
-        return f"v{_short(y / scale, scale)}"
-    return f"l{_short(x / scale, scale)} {_short(y / scale, scale)}"
+        return f"v{short(y / scale, scale)}"
+    return f"l{short(x / scale, scale)} {short(y / scale, scale)}"
+
+
+def polyline(points: Iterable[tuple[float, float]]) -> str:
+    """The path through points, to a tenth of a unit."""
+    return _path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), 10)

@@ -42,7 +42,7 @@ class Fields:
         return [self._checked_path(key, value) for value in values]
 
     def _checked_path(self, key: str, value: Any) -> str:
-        if not isinstance(value, str) or not all(_is_name(part) for part in value.split("/")):
+        if not isinstance(value, str) or not is_path(value):
             raise LayoutError(f"{self.where}: {key} must be plain names joined by /, not {value!r}")
         return value
 
@@ -101,5 +101,6 @@ def read_json(path: Path, whose: str) -> Fields:
         raise LayoutError(f"{path}: not JSON: {error}") from error
 
 
-def _is_name(text: str) -> bool:
-    return text not in {"", ".", ".."} and "/" not in text and "\\" not in text
+def is_path(text: str) -> bool:
+    """True of a path below a directory: plain names with "/" between them."""
+    return all(part not in {"", ".", ".."} and "\\" not in part for part in text.split("/"))

@@ -125,7 +125,7 @@ def read_measured(experiment: Experiment) -> Measured:
         LayoutError: a file is missing or is not as described.
     """
     path = experiment.directory / "results.parquet"
-    results = _read_parquet(path, schemas.RESULTS)
+    results = read_table(path, schemas.RESULTS)
     failed = _read_failures(experiment.directory / "failures.json")
     own = results.filter(pl.col("metric") != _FAILED)
     _check_units(path, own)
@@ -142,13 +142,18 @@ def read_measured(experiment: Experiment) -> Measured:
         },
         ran=frozenset(_runs(own)),
         failed=failed,
-        series=_read_parquet(series, schemas.SERIES)
+        series=read_table(series, schemas.SERIES)
         if series.exists()
         else pl.DataFrame(schema=schemas.SERIES),
     )
 
 
-def _read_parquet(path: Path, columns: schemas.Schema) -> pl.DataFrame:
+def read_table(path: Path, columns: schemas.Schema) -> pl.DataFrame:
+    """Reads a table of the simulator.
+
+    Raises:
+        LayoutError: the file is missing, or is no table with these columns.
+    """
     try:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -61,3 +61,46 @@ def ratio_of_means(numerators: Sequence[float], denominators: Sequence[float]) -
 def t_quantile(degrees: int) -> float:
     """The value of Student's t that |t| exceeds with a probability of 5 %."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+
+
+@dataclass(frozen=True, slots=True)
+class Ellipse:
+    """An ellipse about the mean of pairs.
+
+    Attributes:
+        x: the mean of the first values.
+        y: that of the second ones.
+        across: the two half-axes as vectors.
+    """
+
+    x: float
+    y: float
+    across: tuple[tuple[float, float], tuple[float, float]]
+
+    def outline(self, count: int) -> list[tuple[float, float]]:
+        """So many points on it."""
+        (ax, ay), (bx, by) = self.across
+        angles = [2 * math.pi * step / count for step in range(count)]
+        return [
+            (
+                self.x + ax * math.cos(angle) + bx * math.sin(angle),
+                self.y + ay * math.cos(angle) + by * math.sin(angle),
+            )
+            for angle in angles
+        ]
+
+
+_FEWEST_PAIRS = 3
+
+
+def ellipse(xs: Sequence[float], ys: Sequence[float]) -> Ellipse | None:
+    """The ellipse that holds 95 % of a normal distribution with the covariance of these pairs.
+
+    It tells how pairs scatter, and not how well their mean is known. Two pairs and less have none.
+    """
+    if len(xs) < _FEWEST_PAIRS:
+        return None
+    squares, vectors = np.linalg.eigh(np.cov(xs, ys, ddof=1))
+    radii = np.sqrt(np.clip(squares, 0.0, None) * stats.chi2.ppf(CONFIDENCE, 2))
+    (ax, bx), (ay, by) = (vectors * radii).tolist()
+    return Ellipse(float(np.mean(xs)), float(np.mean(ys)), ((ax, ay), (bx, by)))

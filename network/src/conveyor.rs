@@ -2,6 +2,7 @@
 //! packets.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::link::{Link, Taken};
 use crate::packet::Packet;
@@ -75,6 +76,18 @@ impl Conveyor {
     #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Measures the link from `now` on, which must not be before an earlier call's time.
+    pub fn start_measuring(&mut self, now: Time) {
+        self.advance(now);
+        self.link.start_measuring(now);
+    }
+
+    /// Gives the link propagation delays from given times after `since` on, as
+    /// [`Link::with_delays`] does.
+    pub fn change_delays(&mut self, delays: &[(Duration, Duration)], since: Time) {
+        self.link.change_delays(delays, since);
     }
 
     /// `packet` comes to the link `now`, which must not be before an earlier call's time.
@@ -168,8 +181,6 @@ impl Conveyor {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::impairment::{Duplication, Reordering};
     use crate::packet::Side;
@@ -212,6 +223,20 @@ mod tests {
         assert_eq!(arrivals(&mut conveyor, at(60_000)), rest);
         assert_eq!(conveyor.next_event(), None);
         assert_eq!(conveyor.link().meter().drops(), 1);
+    }
+
+    #[test]
+    fn measuring_starts_when_it_is_asked_for() {
+        let mut conveyor = Conveyor::new(link());
+        for sequence in 0..2 {
+            conveyor.offer(packet(sequence), at(0));
+        }
+        // The first has been sent by then, though nobody has asked for it yet.
+        conveyor.start_measuring(at(150));
+        assert_eq!(arrivals(&mut conveyor, at(60_000)).len(), 2);
+        let meter = conveyor.link().meter();
+        assert_eq!(meter.forwarded_packets(), 1);
+        assert_eq!(meter.mean_packets(at(250)), 0.5);
     }
 
     #[test]

@@ -130,9 +130,15 @@ impl Link {
     /// packets overtake those under way, as on a new route.
     #[must_use]
     pub fn with_delays(mut self, delays: &[(Duration, Duration)]) -> Link {
-        let delays = delays.iter().map(|&(at, delay)| (at.into(), delay));
-        self.course.get_or_insert_default().delays = delays.collect();
+        self.change_delays(delays, Time::ZERO);
         self
+    }
+
+    /// Gives the link the delays of [`with_delays`](Self::with_delays), whose times count from
+    /// `since`.
+    pub fn change_delays(&mut self, delays: &[(Duration, Duration)], since: Time) {
+        let delays = delays.iter().map(|&(at, delay)| (since + at, delay));
+        self.course.get_or_insert_default().delays = delays.collect();
     }
 
     /// The link without overtaking: a packet arrives no earlier than the one sent before it,
@@ -497,6 +503,15 @@ mod tests {
         assert_eq!(arrivals(link(), &sent), reordered);
         let in_order = [at(14_100), at(14_100), at(14_100), at(28_100)];
         assert_eq!(arrivals(link().in_order(), &sent), in_order);
+    }
+
+    #[test]
+    fn delays_may_count_from_any_time() {
+        let delays = [(Duration::from_millis(10), Duration::from_millis(8))];
+        let mut link = Link::line(rate(), DELAY);
+        link.change_delays(&delays, at(5_000));
+        let expected = [at(14_100), at(17_100), at(23_100)];
+        assert_eq!(arrivals(link, &[9_000, 12_000, 15_000]), expected);
     }
 
     #[test]

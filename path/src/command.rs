@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, Parser, Subcommand};
 use gallop_network::queue::QueueSpec;
 use gallop_network::units::Rate;
-use gallop_path::settings::{Blackhole, Direction, Errors, Rebinding, Rebound, queue, span};
+use gallop_path::settings::{
+    Blackhole, Direction, Errors, Jitter, Rebinding, Rebound, change, queue, span,
+};
 use gallop_path::{
     CLIENT_IPV4, CLIENT_IPV6, Path, PathError, Report, SERVER_IPV4, SERVER_IPV6, Settings,
 };
@@ -111,6 +113,16 @@ struct PathArguments {
     #[arg(long, value_name = "QUEUE", value_parser = queue)]
     queue_to_server: Option<QueueSpec>,
 
+    /// Random time, up to this, that each packet is held before the queue, in order, in each
+    /// direction
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    jitter: Option<Duration>,
+
+    /// Another delay from a time after the client's first packet on, in each direction: 10s=40ms;
+    /// can be given several times, in order of time
+    #[arg(long, value_name = "TIME=DELAY", value_parser = change)]
+    change: Vec<(Duration, Duration)>,
+
     /// Share of packets lost in each direction, and at most so many in a row: 2%, or 30%,burst=3
     #[arg(long, value_name = "SHARE")]
     loss: Option<Errors>,
@@ -151,6 +163,11 @@ impl PathArguments {
             rate: self.rate,
             delay: self.delay,
             queue: self.queue,
+            changes: self.change,
+            jitter: self.jitter.map(|max| Jitter {
+                max,
+                in_order: true,
+            }),
             loss: self.loss,
             lost: Vec::new(),
             corruption: self.corrupt,
@@ -169,6 +186,7 @@ impl PathArguments {
             rebinding: self.rebind.map(|what| Rebinding { what, first, every }),
             seed: self.seed,
             capture: self.pcap,
+            window: None,
         }
     }
 }

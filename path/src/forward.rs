@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use gallop_network::conveyor::Conveyor;
+use gallop_network::impairment::{Jittering, Times};
 use gallop_network::link::Link;
 use gallop_network::packet::{Ecn, Packet};
 use gallop_network::random::{self, Random};
@@ -25,8 +26,8 @@ use crate::capture::Capture;
 use crate::exit::Exit;
 use crate::ip::Headers;
 use crate::nat::Nat;
-use crate::report::LatenessMeter;
-use crate::settings::Direction;
+use crate::report::{LatenessMeter, LinkReport, WindowReport};
+use crate::settings::{Direction, Jitter, Window};
 use crate::{DirectionReport, MTU_BYTES, PathError, Report, Settings};
 
 /// At most so many packets are read from one device before the other has its turn.
@@ -45,6 +46,8 @@ struct Way {
     exit: Exit,
     report: DirectionReport,
     packets: u64,
+    /// The delays from given times on.
+    changes: Vec<(Duration, Duration)>,
 }
 
 impl Way {
@@ -61,14 +64,29 @@ impl Way {
         let queue = settings
             .queue
             .build("queue", settings.rate, full_packet_bytes, &mut random)?;
-        let link = Link::queued(settings.rate, settings.delay, queue);
+        let exit = Exit::new(settings, &mut random)?;
+        let mut link = Link::queued(settings.rate, settings.delay, queue);
+        if let Some(Jitter { max, in_order }) = settings.jitter {
+            link = link.with_impairment(Box::new(Jittering::new(
+                Times::Uniform(max),
+                in_order,
+                random(),
+            )));
+        }
         Ok(Way {
             to,
             conveyor: Conveyor::new(link),
-            exit: Exit::new(settings, random)?,
+            exit,
             report: DirectionReport::default(),
             packets: 0,
+            changes: settings.changes.clone(),
         })
+    }
+
+    /// Measures from `now` on; the report keeps what was counted before.
+    fn start_measuring(&mut self, now: Time) {
+        self.report.add_link(&self.conveyor);
+        self.conveyor.start_measuring(now);
     }
 
     /// A packet comes to the path.
@@ -97,7 +115,17 @@ pub(crate) struct Forwarder {
     /// The arrival time of the client's first packet.
     first: Option<Time>,
     lateness: LatenessMeter,
+    window: Option<Measured>,
     buffer: Vec<u8>,
+}
+
+/// A window, and what has been measured in it.
+struct Measured {
+    window: Window,
+    /// Present while it lasts.
+    lateness: Option<LatenessMeter>,
+    /// Present when it has ended.
+    report: Option<WindowReport>,
 }
 
 impl Forwarder {
@@ -123,6 +151,11 @@ impl Forwarder {
             started: Instant::now(),
             first: None,
             lateness: LatenessMeter::default(),
+            window: settings.window.map(|window| Measured {
+                window,
+                lateness: None,
+                report: None,
+            }),
             buffer: vec![0; usize::from(u16::MAX)],
         })
     }
@@ -131,6 +164,7 @@ impl Forwarder {
     pub(crate) fn run(mut self) -> io::Result<Report> {
         let real_time_priority = be_punctual();
         while self.wait()? {
+            self.measure();
             self.deliver()?;
             self.collect()?;
         }
@@ -150,7 +184,59 @@ impl Forwarder {
             lateness: self.lateness.lateness(),
             cpu_seconds: Duration::from(cpu).as_secs_f64(),
             real_time_priority,
+            window: self.window.and_then(|window| window.report),
         })
+    }
+
+    /// The next time at which the window begins or ends.
+    fn next_measure(&self) -> Option<Time> {
+        let (first, measured) = (self.first?, self.window.as_ref()?);
+        if measured.report.is_some() {
+            return None;
+        }
+        let Window { from, until } = measured.window;
+        Some(match measured.lateness {
+            None => first + from,
+            Some(_) => first + until,
+        })
+    }
+
+    /// Begins or ends the window if it is time.
+    fn measure(&mut self) {
+        let now = self.now();
+        if self.next_measure().is_none_or(|due| due > now) {
+            return;
+        }
+        let Some(measured) = &mut self.window else {
+            return;
+        };
+        match measured.lateness.take() {
+            None => {
+                for way in &mut self.ways {
+                    way.start_measuring(now);
+                }
+                measured.lateness = Some(LatenessMeter::default());
+            }
+            Some(lateness) => {
+                let [to_server, to_client] = self
+                    .ways
+                    .each_ref()
+                    .map(|way| LinkReport::of(&way.conveyor, now));
+                measured.report = Some(WindowReport {
+                    to_server,
+                    to_client,
+                    lateness: lateness.lateness(),
+                });
+            }
+        }
+    }
+
+    /// The client's first packet has come.
+    fn begin(&mut self, now: Time) {
+        self.first = Some(now);
+        for way in &mut self.ways {
+            way.conveyor.change_delays(&way.changes, now);
+        }
     }
 
     fn now(&self) -> Time {
@@ -160,6 +246,7 @@ impl Forwarder {
     /// Waits for a packet, or until one is due; says whether to go on.
     fn wait(&self) -> io::Result<bool> {
         let due = self.ways.iter().filter_map(|way| way.conveyor.next_event());
+        let due = due.chain(self.next_measure());
         let timeout = due.min().map(|due| TimeSpec::from(due - self.now()));
         let [client, server] = &self.devices;
         let mut files = [client.as_fd(), server.as_fd(), self.stopped.as_fd()]
@@ -180,15 +267,14 @@ impl Forwarder {
                     Err(error) => return Err(error),
                 };
                 let now = self.now();
-                let wire = &self.buffer[..length];
+                let headers = Headers::parse(&self.buffer[..length]).filter(Headers::is_routed);
+                let is_from_client = self.ways[direction].to == Side::Server;
+                if headers.is_some() && is_from_client && self.first.is_none() {
+                    self.begin(now);
+                }
                 let way = &mut self.ways[direction];
-                match Headers::parse(wire).filter(Headers::is_routed) {
-                    Some(headers) => {
-                        if way.to == Side::Server {
-                            self.first.get_or_insert(now);
-                        }
-                        way.offer(&headers, wire, now);
-                    }
+                match headers {
+                    Some(headers) => way.offer(&headers, &self.buffer[..length], now),
                     None => way.report.unrouted_packets += 1,
                 }
             }
@@ -245,6 +331,13 @@ impl Forwarder {
         }
         let now = self.now();
         self.lateness.record(due, now);
+        if let Some(Measured {
+            lateness: Some(lateness),
+            ..
+        }) = &mut self.window
+        {
+            lateness.record(due, now);
+        }
         Ok(())
     }
 }

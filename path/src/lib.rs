@@ -46,5 +46,5 @@ pub use addresses::{
 pub use error::PathError;
 pub use namespace::Namespace;
 pub use path::Path;
-pub use report::{DirectionReport, Lateness, Report};
+pub use report::{DirectionReport, Lateness, LinkReport, Report, WindowReport};
 pub use settings::Settings;

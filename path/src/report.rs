@@ -26,6 +26,56 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// True if its thread had real-time priority.
     pub real_time_priority: bool,
+    /// The measurements of the window, if there was one and it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowReport>,
+}
+
+/// The measurements of a part of a path's time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WindowReport {
+    /// From the client to the server.
+    pub to_server: LinkReport,
+    /// From the server to the client.
+    pub to_client: LinkReport,
+    /// The lateness of the packets that left in that time.
+    pub lateness: Lateness,
+}
+
+/// The measurements of one direction's link. Bytes are those of IP packets, and the queue has the
+/// packet that is being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LinkReport {
+    /// Packets that used the link.
+    pub forwarded_packets: u64,
+    /// Their bytes.
+    pub forwarded_bytes: u64,
+    /// Packets that the queue dropped.
+    pub dropped_packets: u64,
+    /// Mean over time of the queue.
+    pub queue_mean_packets: f64,
+    /// The length that the queue did not exceed for 95 % of the time.
+    pub queue_p95_packets: usize,
+    /// The longest that the queue was.
+    pub queue_max_packets: usize,
+    /// Mean time from a packet's arrival at the queue until it was sent, if there was one.
+    pub queue_mean_delay_s: Option<f64>,
+}
+
+impl LinkReport {
+    /// The measurements of a link until `now`.
+    pub(crate) fn of(conveyor: &Conveyor, now: Time) -> LinkReport {
+        let meter = conveyor.link().meter();
+        LinkReport {
+            forwarded_packets: meter.forwarded_packets(),
+            forwarded_bytes: meter.forwarded_bytes(),
+            dropped_packets: meter.drops(),
+            queue_mean_packets: meter.mean_packets(now),
+            queue_p95_packets: meter.p95_packets(now),
+            queue_max_packets: meter.max_packets(),
+            queue_mean_delay_s: meter.mean_delay(now).map(|delay| delay.as_secs_f64()),
+        }
+    }
 }
 
 /// The counters of one direction. Bytes are those of IP packets.
@@ -60,13 +110,18 @@ pub struct DirectionReport {
 }
 
 impl DirectionReport {
-    /// Adds what the link and its end have counted.
-    pub(crate) fn complete(self, conveyor: &Conveyor, exit: ExitCounts) -> DirectionReport {
+    /// Adds what the link has counted since measuring started.
+    pub(crate) fn add_link(&mut self, conveyor: &Conveyor) {
         let meter = conveyor.link().meter();
+        self.dropped_packets += meter.drops();
+        self.marked_packets += conveyor.link().marks();
+        self.max_queue_packets = self.max_queue_packets.max(meter.max_packets());
+    }
+
+    /// Adds what the link and its end have counted.
+    pub(crate) fn complete(mut self, conveyor: &Conveyor, exit: ExitCounts) -> DirectionReport {
+        self.add_link(conveyor);
         DirectionReport {
-            dropped_packets: meter.drops(),
-            marked_packets: conveyor.link().marks(),
-            max_queue_packets: meter.max_packets(),
             lost_packets: exit.lost,
             blackholed_packets: exit.blackholed,
             corrupted_packets: exit.corrupted,

@@ -26,6 +26,17 @@ pub struct Settings {
     pub seed: u64,
     /// A pcap file for the packets as they leave the path, at both ends.
     pub capture: Option<PathBuf>,
+    /// The time whose measurements the report has apart.
+    pub window: Option<Window>,
+}
+
+/// A part of a path's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its start.
+    pub from: Duration,
+    /// Its end.
+    pub until: Duration,
 }
 
 impl Settings {
@@ -52,6 +63,10 @@ pub struct Direction {
     pub delay: Duration,
     /// The queue before the link.
     pub queue: QueueSpec,
+    /// The delays that hold from given times on, in order of time.
+    pub changes: Vec<(Duration, Duration)>,
+    /// The random time that packets are held before the queue.
+    pub jitter: Option<Jitter>,
     /// Packets that are lost at random.
     pub loss: Option<Errors>,
     /// Packets that are lost in any case, by their numbers among those that leave the link, from 1.
@@ -72,12 +87,23 @@ impl Default for Direction {
             rate: Rate::MEGABIT.saturating_mul(10),
             delay: Duration::from_millis(15),
             queue: QueueSpec::drop_tail(Buffer::Packets(limit)),
+            changes: Vec::new(),
+            jitter: None,
             loss: None,
             lost: Vec::new(),
             corruption: None,
             blackhole: None,
         }
     }
+}
+
+/// A random time, uniform between zero and `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jitter {
+    /// The longest.
+    pub max: Duration,
+    /// True if no packet overtakes another.
+    pub in_order: bool,
 }
 
 /// A text that is not the setting that it should be.
@@ -223,6 +249,17 @@ pub fn span(text: &str) -> Result<Duration, gallop_network::units::UnitError> {
     text.parse().map(Span::duration)
 }
 
+/// A delay from a time on: "10s=40ms".
+///
+/// # Errors
+/// The text is not of this form; the error says what would be right.
+pub fn change(text: &str) -> Result<(Duration, Duration), SettingError> {
+    let wrong = || SettingError::new(text, "a time and a delay such as 10s=40ms");
+    let (at, delay) = text.split_once('=').ok_or_else(wrong)?;
+    let part = |text| span(text).map_err(|error| wrong().because(error));
+    Ok((part(at)?, part(delay)?))
+}
+
 /// A queue: "25p" or "64kb" for drop-tail, "unlimited", or a table such as
 /// `{ kind = "codel", limit = "1000p" }`, as in an experiment's file.
 ///
@@ -280,6 +317,16 @@ mod tests {
         assert_eq!("times=4,off=2500ms,on=5s".parse(), Ok(expected));
         for wrong in ["", "on=5s", "on=5,off=2s", "on=5s,off=2s,x=1", "5s"] {
             assert!(wrong.parse::<Blackhole>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_delay_has_a_time() {
+        let expected = (Duration::from_secs(10), Duration::from_millis(40));
+        assert_eq!(change("10s=40ms"), Ok(expected));
+        for wrong in ["", "10s", "10s=", "10=40ms", "10s=40"] {
+            let error = change(wrong).unwrap_err().to_string();
+            assert!(error.contains("10s=40ms"), "{error}");
         }
     }
 

@@ -17,7 +17,7 @@ use crate::fixture::{Fixture, names};
 use crate::outcome::{Outcome, Verdict};
 use crate::process::{Process, Started};
 use crate::programs::Programs;
-use crate::traffic::TcpFlow;
+use crate::traffic::{CUBIC, TcpFlow};
 
 /// The exit status of a program for a test case that it does not support.
 const UNSUPPORTED: i32 = 127;
@@ -98,7 +98,7 @@ impl Cell {
             }
         }
         let flow = match self.case.has_cross_traffic {
-            true => Some(TcpFlow::start(&path)?),
+            true => Some(TcpFlow::start(&path, CUBIC, None)?),
             false => None,
         };
         let requests: Vec<String> = names(self.case)

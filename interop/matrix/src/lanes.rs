@@ -49,56 +49,70 @@ pub fn run(
         progress.set_style(style);
     }
     progress.enable_steady_tick(Duration::from_secs(1));
+    let all = side_by_side(cells, lanes, |cell, is_over| {
+        let outcome = match resume.then(|| finished(cell, out)).flatten() {
+            Some(outcome) => outcome,
+            None => run_one(cell, out, fixture, programs, is_over)?,
+        };
+        if outcome.result == Verdict::Failed {
+            let text = format!(
+                "failed: {} of {} by {}: {}",
+                cell.case.name, cell.server, cell.client, outcome.reason
+            );
+            match progress.is_hidden() {
+                true => eprintln!("{text}"),
+                false => progress.println(text),
+            }
+        }
+        progress.set_message(cell.case.name);
+        progress.inc(1);
+        Ok(outcome)
+    });
+    progress.finish_and_clear();
+    all.context("--resume goes on")
+}
+
+/// Does the work for each item, `lanes` at a time, until one fails or a signal to end comes; then
+/// the flag that the work is given becomes true.
+///
+/// # Errors
+///
+/// The first failure, or the signal.
+pub fn side_by_side<Item: Sync, Done: Send>(
+    items: &[Item],
+    lanes: usize,
+    work: impl Fn(&Item, &AtomicBool) -> Result<Done> + Sync,
+) -> Result<Vec<Done>> {
     let next = AtomicUsize::new(0);
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&is_over))?;
     }
-    let outcomes: Mutex<Vec<Option<Result<Outcome>>>> =
-        Mutex::new(cells.iter().map(|_| None).collect());
+    let results: Mutex<Vec<Option<Result<Done>>>> =
+        Mutex::new(items.iter().map(|_| None).collect());
     thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(index) else { break };
-                    let outcome = match resume.then(|| finished(cell, out)).flatten() {
-                        Some(outcome) => Ok(outcome),
-                        None => run_one(cell, out, fixture, programs, &is_over),
-                    };
-                    match &outcome {
-                        Err(_) => is_over.store(true, Ordering::Relaxed),
-                        Ok(outcome) if outcome.result == Verdict::Failed => {
-                            let text = format!(
-                                "failed: {} of {} by {}: {}",
-                                cell.case.name, cell.server, cell.client, outcome.reason
-                            );
-                            match progress.is_hidden() {
-                                true => eprintln!("{text}"),
-                                false => progress.println(text),
-                            }
-                        }
-                        Ok(_) => {}
+                    let Some(item) = items.get(index) else { break };
+                    let result = work(item, &is_over);
+                    if result.is_err() {
+                        is_over.store(true, Ordering::Relaxed);
                     }
-                    if let Ok(mut outcomes) = outcomes.lock() {
-                        outcomes[index] = Some(outcome);
+                    if let Ok(mut results) = results.lock() {
+                        results[index] = Some(result);
                     }
-                    progress.set_message(cell.case.name);
-                    progress.inc(1);
                 }
             });
         }
     });
-    progress.finish_and_clear();
-    let outcomes = outcomes
+    let results = results
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     // The first error is why others are missing.
-    let mut all = Vec::with_capacity(cells.len());
-    for outcome in outcomes.into_iter().flatten() {
-        all.push(outcome?);
-    }
-    ensure!(all.len() == cells.len(), "interrupted; --resume goes on");
+    let all: Vec<Done> = results.into_iter().flatten().collect::<Result<_>>()?;
+    ensure!(all.len() == items.len(), "interrupted");
     Ok(all)
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,13 +43,32 @@ impl<'a> Process<'a> {
         namespace: &gallop_path::Namespace,
         is_over: &'a AtomicBool,
     ) -> Result<Self> {
-        let log = folder.join("logs").join("output.txt");
-        let output = File::create(&log).with_context(|| log.display().to_string())?;
-        command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
+        let (log, output) = log(folder)?;
+        command.stdout(output.try_clone()?).stderr(output);
+        Process::spawn(command, log, namespace, is_over)
+    }
+
+    /// Starts it with its standard output for us.
+    pub(crate) fn piped(
+        mut command: Command,
+        folder: &Path,
+        namespace: &gallop_path::Namespace,
+        is_over: &'a AtomicBool,
+    ) -> Result<(Self, ChildStdout)> {
+        let (log, output) = log(folder)?;
+        command.stdout(Stdio::piped()).stderr(output);
+        let mut process = Process::spawn(command, log, namespace, is_over)?;
+        let output = process.child.stdout.take();
+        Ok((process, output.context("a program without output")?))
+    }
+
+    fn spawn(
+        mut command: Command,
+        log: PathBuf,
+        namespace: &gallop_path::Namespace,
+        is_over: &'a AtomicBool,
+    ) -> Result<Self> {
+        command.process_group(0).stdin(Stdio::null());
         Ok(Process {
             child: namespace.spawn(&mut command)?,
             log,
@@ -83,10 +102,7 @@ impl<'a> Process<'a> {
     }
 
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
-        ensure!(
-            !self.is_over.load(Ordering::Relaxed),
-            "interrupted; --resume goes on"
-        );
+        ensure!(!self.is_over.load(Ordering::Relaxed), "interrupted");
         Ok(self.child.try_wait()?)
     }
 
@@ -128,6 +144,13 @@ impl<'a> Process<'a> {
     }
 }
 
+/// The file of a program's output, in its folder of logs.
+fn log(folder: &Path) -> Result<(PathBuf, File)> {
+    let log = folder.join("logs").join("output.txt");
+    let output = File::create(&log).with_context(|| log.display().to_string())?;
+    Ok((log, output))
+}
+
 impl Drop for Process<'_> {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
@@ -157,7 +180,7 @@ mod tests {
         assert_eq!(process.wait(Duration::ZERO).unwrap(), None);
         is_over.store(true, Ordering::Relaxed);
         let error = process.wait(Duration::MAX).unwrap_err();
-        assert_eq!(error.to_string(), "interrupted; --resume goes on");
+        assert_eq!(error.to_string(), "interrupted");
         drop(process);
         assert_eq!(
             nix::sys::signal::kill(pid, None),

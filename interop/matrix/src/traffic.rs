@@ -1,4 +1,4 @@
-//! The TCP flow of crosstraffic.
+//! A TCP flow of the kernel beside another.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,7 +20,10 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// A flow that sends nothing for so long is over.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// A TCP flow with CUBIC from server to client, as long as this value lives.
+/// The controller of crosstraffic's flow.
+pub const CUBIC: &str = "cubic";
+
+/// A TCP flow from server to client, as long as this value lives.
 #[derive(Debug)]
 pub struct TcpFlow {
     receiving: TcpStream,
@@ -30,16 +33,17 @@ pub struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// Starts it.
+    /// Starts it with a congestion controller of the kernel's, and with the kernel's maximum
+    /// segment size unless it is given.
     ///
     /// # Errors
     ///
-    /// The system has no CUBIC, or refuses a socket.
-    pub fn start(path: &Path) -> Result<Self> {
+    /// The kernel does not have the controller, or refuses a socket.
+    pub fn start(path: &Path, controller: &str, segment_bytes: Option<u32>) -> Result<Self> {
         let listener = path
             .server()
-            .run(listen)?
-            .context("TCP flow: cannot listen")?;
+            .run(|| listen(controller, segment_bytes))?
+            .with_context(|| format!("TCP flow: cannot listen with {controller}"))?;
         let address = SocketAddr::from((SERVER_IPV4, PORT));
         let receiving = path
             .client()
@@ -68,10 +72,15 @@ impl TcpFlow {
         })
     }
 
+    /// The bytes that have been received so far.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Ordering::Relaxed)
+    }
+
     /// Ends it; gives the rate in bits per second at which it was received.
     pub fn stop(self) -> f64 {
         let elapsed = self.start.elapsed();
-        let bytes = self.received_bytes.load(Ordering::Relaxed);
+        let bytes = self.received_bytes();
         // An error means that it has ended already. Closing with unread data resets the sender.
         let _ = self.receiving.shutdown(Shutdown::Both);
         drop(self.receiving);
@@ -83,9 +92,12 @@ impl TcpFlow {
     }
 }
 
-fn listen() -> std::io::Result<std::net::TcpListener> {
+fn listen(controller: &str, segment_bytes: Option<u32>) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_tcp_congestion(b"cubic")?;
+    socket.set_tcp_congestion(controller.as_bytes())?;
+    if let Some(bytes) = segment_bytes {
+        socket.set_tcp_mss(bytes)?;
+    }
     socket.bind(&SocketAddr::from((SERVER_IPV4, PORT)).into())?;
     socket.listen(1)?;
     Ok(socket.into())

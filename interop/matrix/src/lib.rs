@@ -19,5 +19,6 @@ pub mod page;
 pub mod plan;
 mod process;
 pub mod programs;
+pub mod real;
 pub mod result;
 pub mod traffic;

@@ -34,12 +34,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let root = crate::root()?;
     let target = crate::target(&root);
-    let status = matrix(&root, &target)?
-        .args(&arguments.flags)
-        .status()
-        .context("cannot run gallop-matrix")?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    exit_code(matrix(&root, &target)?.args(&arguments.flags))
 }
 
 /// Builds the matrix and the programs that it runs; returns its command.
@@ -48,11 +43,35 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 ///
 /// A tool is missing, or something cannot be built.
 pub fn matrix(root: &Path, target: &Path) -> Result<Command> {
-    setup::build_tools()?;
     setup::packet_tools()?;
+    laboratory(root, target, "gallop-matrix")
+}
+
+/// Builds the programs that run ours over paths, and those that they run; returns the command of
+/// the one of that name.
+///
+/// # Errors
+///
+/// A tool is missing, or something cannot be built.
+pub fn laboratory(root: &Path, target: &Path, program: &str) -> Result<Command> {
+    setup::build_tools()?;
     let packages = ["--package", "gallop-interop", "--package", "gallop-matrix"];
     process::build(root, &packages)?;
-    let mut matrix = Command::new(target.join("release").join("gallop-matrix"));
-    matrix.arg("--root").arg(root).arg("--target").arg(target);
-    Ok(matrix)
+    let mut command = Command::new(target.join("release").join(program));
+    command.arg("--root").arg(root).arg("--target").arg(target);
+    Ok(command)
+}
+
+/// Runs a command; its exit code becomes ours.
+///
+/// # Errors
+///
+/// It cannot be started.
+pub fn exit_code(command: &mut Command) -> Result<ExitCode> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {program}"))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod boringssl;
 mod compare;
+mod evaluate;
 mod fuzz;
 mod interop;
 mod job;
@@ -34,6 +35,7 @@ struct Arguments {
 enum Command {
     Bench(bench::Arguments),
     Compare(compare::Arguments),
+    Evaluate(evaluate::Arguments),
     Fuzz(fuzz::Arguments),
     Interop(interop::Arguments),
     Papers(papers::Arguments),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(arguments) => done(bench::run(&arguments)),
         Command::Compare(arguments) => done(compare::run(&arguments)),
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Fuzz(arguments) => done(fuzz::run(&arguments)),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::Papers(arguments) => done(papers::run(&arguments)),

@@ -52,13 +52,23 @@ pub fn build_tools() -> Result<()> {
 ///
 /// A tool is missing and cannot be installed; the error has the line that installs it.
 pub fn packet_tools() -> Result<()> {
-    let tools = [("ip", "-V", "iproute2"), ("tshark", "--version", "tshark")];
-    let missing: Vec<&str> = tools
-        .into_iter()
-        .filter(|(tool, version, _)| !works(Command::new(tool).arg(version)))
-        .map(|(_, _, package)| package)
-        .collect();
-    install(&missing, "emulated paths")
+    path_tools()?;
+    if works(Command::new("tshark").arg("--version")) {
+        return Ok(());
+    }
+    install(&["tshark"], "reading packets")
+}
+
+/// Makes sure that there is the tool with which paths are made.
+///
+/// # Errors
+///
+/// It is missing and cannot be installed; the error has the line that installs it.
+pub fn path_tools() -> Result<()> {
+    if works(Command::new("ip").arg("-V")) {
+        return Ok(());
+    }
+    install(&["iproute2"], "emulated paths")
 }
 
 /// Makes sure that there is valgrind, whose tool callgrind counts instructions.

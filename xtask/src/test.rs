@@ -86,20 +86,34 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
     setup::browser();
     check("analysis", || analysis(&root, &python))?;
     check("a comparison from end to end", || comparison(&target))?;
-    check("other people's QUIC", || others(&root, &target))
+    check("other people's QUIC", || others(&root, &target))?;
+    check("a scenario in real time", || real_time(&root, &target))
 }
 
 /// Runs the small matrix, if the system permits paths.
 fn others(root: &Path, target: &Path) -> Result<()> {
     let mut matrix = interop::matrix(root, target)?;
-    let status = matrix
-        .arg("--fast")
+    permitted(matrix.arg("--fast"), "cargo xtask interop --fast")
+}
+
+/// Runs one scenario with one controller, if the system permits paths. Its figures do not count:
+/// they are those of a busy machine.
+fn real_time(root: &Path, target: &Path) -> Result<()> {
+    let mut real = interop::laboratory(root, target, "gallop-real")?;
+    real.args(["--scenario", "alone-20ms", "--cc", "vegas", "--seeds", "1"]);
+    real.arg("--out")
+        .arg(target.join("evaluation-real").join("test"));
+    permitted(&mut real, "cargo xtask evaluate --real")
+}
+
+/// Runs a command that says so itself if paths are not permitted; then the code is not at fault.
+fn permitted(command: &mut Command, name: &str) -> Result<()> {
+    let status = command
         .status()
-        .context("cannot run gallop-matrix")?;
-    // The program itself has said so if they are not permitted; the code is not at fault.
+        .with_context(|| format!("cannot run {name}"))?;
     ensure!(
         status.success() || status.code() == Some(interop::NOT_PERMITTED),
-        "cargo xtask interop --fast: {status}"
+        "{name}: {status}"
     );
     Ok(())
 }

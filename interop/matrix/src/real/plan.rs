@@ -22,9 +22,6 @@ pub const NEIGHBOUR: &str = "neighbour";
 /// UDP payload of the programs' full datagrams.
 const DATAGRAM_BYTES: usize = 1350;
 
-/// The programs' initial window, in datagrams.
-const INITIAL_WINDOW_PACKETS: usize = 10;
-
 /// The room of the queue on the way back, which the simulator gives where a file does not.
 const REVERSE_PACKETS: u64 = 1000;
 
@@ -132,45 +129,13 @@ fn runs(controllers: &[String]) -> toml::Value {
 
 impl Plan {
     fn new(point: usize, run: String, setup: &Setup) -> Result<Plan> {
-        ensure!(
-            setup.datagram_bytes == DATAGRAM_BYTES,
-            "datagram: the programs send {DATAGRAM_BYTES} bytes, not {}",
-            setup.datagram_bytes
-        );
-        ensure!(
-            setup.initial_window_packets == INITIAL_WINDOW_PACKETS,
-            "initial-window: the programs begin with {INITIAL_WINDOW_PACKETS} packets, not {}",
-            setup.initial_window_packets
-        );
-        ensure!(
-            setup.ack_every.get() == 1,
-            "ack-every: the client acknowledges every packet, not every {}",
-            setup.ack_every
-        );
+        check(setup)?;
         let window = Window {
             from: setup.measure_from,
             until: setup.duration,
         };
-        let (tested, neighbour) = match &setup.flows[..] {
-            [tested] => (tested, None),
-            [tested, neighbour] => (tested, Some(neighbour)),
-            flows => bail!(
-                "flow: there may be one beside the first, not {}",
-                flows.len() - 1
-            ),
-        };
-        for (flow, name) in [(Some(tested), TESTED), (neighbour, NEIGHBOUR)] {
-            if let Some(flow) = flow {
-                plain(flow, name)?;
-            }
-        }
-        for place in &setup.places {
-            ensure!(
-                place.count == 1 && place.direction.is_none() && place.access_delay.is_none(),
-                "flow \"{}\": count, direction and access-delay cannot be had",
-                place.name
-            );
-        }
+        let tested = setup.flows.first().context("flow: there is none")?;
+        let neighbour = setup.flows.get(1);
         Ok(Plan {
             point,
             run,
@@ -210,34 +175,89 @@ impl Neighbour {
     }
 }
 
-/// A file with a flow that has nothing but its name.
-const PLAINEST: &str = "title = 'plain'\nduration = '1s'\nrun = [{ id = 'reno', cc = 'reno' }]\n\
-                        [dumbbell]\nrate = '1mbit'\nrtt = '1ms'\nqueue = '1p'\n[[flow]]\nname = 'plain'";
+/// A file with nothing but what every file must have.
+const PLAINEST: &str = "title = 'plain'\nduration = '1s'\nack-every = 1\n\
+                        run = [{ id = 'reno', cc = 'reno' }]\n\
+                        [dumbbell]\nrate = '1mbit'\nrtt = '1ms'\nqueue = '1p'\n\
+                        [[flow]]\nname = 'plain'";
+
+/// Refuses what the programs and the path cannot do. Network and flows are looked at apart.
+fn check(setup: &Setup) -> Result<()> {
+    let plainest = Experiment::parse("plain", "plain.toml".into(), PLAINEST)?;
+    let [point] = &plainest.points[..] else {
+        bail!("{} points in the plainest file", plainest.points.len());
+    };
+    let plain = &point.setup;
+    for (key, wanted, programs) in [
+        ("datagram", setup.datagram_bytes, plain.datagram_bytes),
+        (
+            "initial-window",
+            setup.initial_window_packets,
+            plain.initial_window_packets,
+        ),
+        (
+            "ack-every",
+            setup.ack_every.get() as usize,
+            plain.ack_every.get() as usize,
+        ),
+    ] {
+        ensure!(
+            wanted == programs,
+            "{key}: the programs have {programs}, not {wanted}"
+        );
+    }
+    let names = [TESTED, NEIGHBOUR];
+    ensure!(
+        setup.flows.len() <= names.len(),
+        "flow: there may be one beside the first, not {}",
+        setup.flows.len() - 1
+    );
+    for (flow, name) in setup.flows.iter().zip(names) {
+        check_flow(flow, name, &plain.flows)?;
+    }
+    for place in &setup.places {
+        ensure!(
+            place.count == 1 && place.direction.is_none() && place.access_delay.is_none(),
+            "flow \"{}\": it may have cc and start, nothing else",
+            place.name
+        );
+    }
+    let as_plain = Setup {
+        duration: setup.duration,
+        measure_from: setup.measure_from,
+        host_jitter: setup.host_jitter,
+        network: setup.network.clone(),
+        places: setup.places.clone(),
+        flows: setup.flows.clone(),
+        ..plain.clone()
+    };
+    ensure!(
+        *setup == as_plain,
+        "beside its network and flows it may have duration, measure-from and host-jitter, nothing else"
+    );
+    Ok(())
+}
 
 /// Refuses a flow with more than a controller and a start.
-fn plain(flow: &FlowSetup, name: &str) -> Result<()> {
+fn check_flow(flow: &FlowSetup, name: &str, plain: &[FlowSetup]) -> Result<()> {
     ensure!(
         flow.name == name,
         "flow \"{}\": the first is called \"{TESTED}\", one beside it \"{NEIGHBOUR}\"",
         flow.name
     );
-    let plainest = Experiment::parse("plain", "plain.toml".into(), PLAINEST)?;
-    let flows = plainest
-        .points
-        .into_iter()
-        .flat_map(|point| point.setup.flows);
-    for plain in flows {
-        let plain = FlowSetup {
+    let is_plain = plain.iter().all(|plain| {
+        let as_plain = FlowSetup {
             name: flow.name.clone(),
             cc: flow.cc.clone(),
             start: flow.start,
-            ..plain
+            ..plain.clone()
         };
-        ensure!(
-            *flow == plain,
-            "flow \"{name}\": it may have cc and start, nothing else"
-        );
-    }
+        *flow == as_plain
+    });
+    ensure!(
+        is_plain,
+        "flow \"{name}\": it may have cc and start, nothing else"
+    );
     Ok(())
 }
 
@@ -431,6 +451,11 @@ mod tests {
             ("\"neighbour\"", "\"other\"", "other"),
             ("start = \"3s\"", "stop = \"3s\"", "tested"),
             ("start = \"3s\"", "count = 2", "tested"),
+            (
+                "ack-every = 1",
+                "ack-every = 1\nmax-ack-delay = \"5ms\"",
+                "nothing else",
+            ),
             (
                 "title = \"A\"",
                 "title = \"A\"\nsweep = [{ x = [1, 2] }]",

@@ -145,6 +145,11 @@ def test_texts_of_files_are_escaped(content: dict[str, Any], page_of: Callable[.
     assert not Page(html).open
 
 
+def test_names_in_backticks_are_code(content: dict[str, Any], page_of: Callable[..., str]) -> None:
+    content["families"][0]["about"] = "`noise` is <b>`&`</b>"
+    assert "<code>noise</code> is &lt;b&gt;<code>&amp;</code>&lt;/b&gt;" in page_of(content)
+
+
 def test_links_to_traces_are_relative_to_the_page(
     content: dict[str, Any], made: tuple[Path, dict[str, Any]]
 ) -> None:

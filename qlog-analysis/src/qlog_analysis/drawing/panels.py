@@ -230,7 +230,7 @@ def bars(rows: Sequence[tuple[str, Sequence[Part]]], members: int, label: str) -
         for number_of in range(1, members)
     )
     ends = "".join(
-        f'<text x="{short(_NAMES + width * part)}" y="{height - 3}">{part:.0%}</text>'
+        f'<text x="{short(_NAMES + width * part)}" y="{height - 3}">{part * 100:g}</text>'
         for part in (0.0, 0.5, 1.0)
     )
     content = f'{"".join(out)}<path class="equal" d="{equal}"/><g class="mid">{ends}</g>'

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
+from markupsafe import Markup, escape
+
 from qlog_analysis.experiments.evaluation import Cell, Held, Limit, Sampled, Scenario
 from qlog_analysis.metrics.definitions import Metric, find
 from qlog_analysis.metrics.numbers import NOTHING, half_width, show, show_half
@@ -136,6 +138,12 @@ def verdict_of(cell: Cell) -> str:
     return _VERDICTS[cell.verdict]
 
 
+def prose(text: str) -> Markup:
+    """Text of a file, with what is between backticks as code."""
+    # Escaping comes first and leaves backticks alone, so that only our own tags are in the result.
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def anchor(*names: str) -> str:
     """The name of a place in the page."""
     return "/".join(names)
@@ -171,7 +179,7 @@ class LimitRow:
     bound: str
     expression: str
     away: str
-    why: str
+    why: Markup
     values: str
 
 
@@ -190,8 +198,10 @@ def limit_rows(scenario: Scenario, cell: Cell) -> list[LimitRow]:
                 bound=bound_of(limit, held, metric),
                 expression=expression_of(limit),
                 away=away(held.distance),
-                why=limit.why,
-                values=" ".join(show(one and one * metric.scale) for one in values),
+                why=prose(limit.why),
+                values=" ".join(show(one and one * metric.scale) for one in values)
+                if len(values) > 1
+                else "",
             )
         )
     return sorted(out, key=lambda row: row.mark != "✗")

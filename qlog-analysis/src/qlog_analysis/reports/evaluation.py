@@ -164,7 +164,7 @@ def _missing(evaluation: Evaluation) -> str:
 def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     scenarios = [one for family in evaluation.families for one in family.scenarios]
     facts = [
-        ("Scenarios", f"{len(scenarios)} in {len(evaluation.families)} families"),
+        ("Scenarios", f"{len(scenarios)} in {_families(len(evaluation.families))}"),
         ("Controllers", f"{len(evaluation.controllers)}"),
         ("Seeds", _seeds(evaluation, scenarios)),
     ]
@@ -173,6 +173,10 @@ def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     if evaluation.fresh is not None:
         facts.append(("Parameters", f"drawn anew, with seed {evaluation.fresh}"))
     return facts
+
+
+def _families(count: int) -> str:
+    return "one family" if count == 1 else f"{count} families"
 
 
 def _seeds(evaluation: Evaluation, scenarios: Sequence[Scenario]) -> str:
@@ -251,6 +255,10 @@ def _over_time(family: Family, directory: Path, page: "_Page", room: int) -> _Pi
     return out
 
 
+def _praise(best: Cell | None) -> str:
+    return "the best here" if best is not None and not best.failed else "the least far outside"
+
+
 @dataclass(frozen=True, slots=True)
 class _Page:
     """What the parts of the page share; `traces` leads to the evaluation's directory."""
@@ -280,7 +288,7 @@ class _Page:
             "link": cells.link(family.id),
             "name": family.name,
             "file": family.file,
-            "about": [part for part in family.about.split("\n\n") if part.strip()],
+            "about": [cells.prose(part) for part in family.about.split("\n\n") if part.strip()],
             "passed": [self._passed(family, one.id) for one in self.controllers],
             "scenarios": [self._scenario(family, one, over_time) for one in scenarios],
             "scatter": self._panels(family, scenarios, pictures.throughput_against_delay),
@@ -313,7 +321,7 @@ class _Page:
             "anchor": cells.anchor(family.id, scenario.id),
             "link": cells.link(family.id, scenario.id),
             "name": scenario.name,
-            "about": scenario.about,
+            "about": cells.prose(scenario.about),
             "seeds": scenario.seeds,
             "parameters": [f"{key} {value}" for key, value in scenario.parameters.items()],
             "failing": scenario.failing,
@@ -368,6 +376,7 @@ class _Page:
             "lines_left_out": pictures.lines_left_out(cell) if drawn else 0,
             "not_drawn": _NOT_DRAWN if wanted and drawn is None else "",
             "is_best": is_best,
+            "praise": _praise(best),
             "best": None
             if best is None or is_best
             else {

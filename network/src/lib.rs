@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod conveyor;
+pub mod generated;
 pub mod histogram;
 pub mod impairment;
 pub mod invalid;

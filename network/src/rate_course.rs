@@ -108,6 +108,19 @@ impl RateCourse {
         }
     }
 
+    /// The course of rates in bits per second from given times on, in order of time; the first is
+    /// at 0.
+    pub(crate) fn of_steps(steps: Vec<(Time, u64)>) -> RateCourse {
+        let period = None;
+        RateCourse { steps, period }
+    }
+
+    /// The rate at `now`, in bits per second.
+    #[must_use]
+    pub fn rate_at(&self, now: Time) -> u64 {
+        self.at(now).0
+    }
+
     /// The rate at `now`, in bits per second, and until when it holds.
     fn at(&self, now: Time) -> (u64, Option<Time>) {
         let (cycle, within) = match self.period {
@@ -163,14 +176,22 @@ impl RateCourse {
         bits
     }
 
+    /// The mean rate from the start to `end`, at least one bit per second.
+    #[must_use]
+    pub fn mean_rate(&self, end: Duration) -> Rate {
+        let bps = self.capacity_bits(Time::ZERO, end.into()) / end.as_secs_f64();
+        Rate::from_bps(bps.max(1.0)).unwrap_or(Rate::GIGABIT)
+    }
+
     /// The mean rate of a period, or the rate at the start of one that does not repeat itself.
     #[must_use]
     pub fn typical_rate(&self) -> Rate {
-        let bps = match self.period {
-            Some(period) => self.capacity_bits(Time::ZERO, period.into()) / period.as_secs_f64(),
-            None => self.at(Time::ZERO).0 as f64,
-        };
-        Rate::from_bps(bps.max(1.0)).unwrap_or(Rate::GIGABIT)
+        match self.period {
+            Some(period) => self.mean_rate(period),
+            None => {
+                Rate::from_bps((self.at(Time::ZERO).0 as f64).max(1.0)).unwrap_or(Rate::GIGABIT)
+            }
+        }
     }
 
     /// The highest rate of all times.

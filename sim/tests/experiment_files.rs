@@ -91,7 +91,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "rate = \"187.5pps\"",
             "rats = \"187.5pps\"",
-            "fairness.toml:28:1: unknown key `rats`: did you mean `rate`? there are name, from, to, delay, reverse, rate, queue, loss, reorder, duplicate, corrupt, jitter, bundle, mtu, impaired-during, outages, changes, trace, keep-order",
+            "fairness.toml:28:1: unknown key `rats`: did you mean `rate`? there are name, from, to, delay, reverse, rate, queue, loss, reorder, duplicate, corrupt, jitter, bundle, mtu, impaired-during, outages, changes, trace, course, keep-order",
         ),
         (
             "to = \"R2\"",

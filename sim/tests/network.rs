@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gallop_sim::experiment::network::{
     Built, Circumstances, DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, LossSpec, Network,
-    StallsSpec,
+    PathFacts, StallsSpec,
 };
 use gallop_sim::queue::QueueSpec;
 use gallop_sim::random::{STALL_PARTS, stream};
@@ -113,7 +113,7 @@ fn what_makes_no_sense_is_refused_by_its_place() {
             CHAIN,
             "[[link]]\nfrom = \"c\"\nto = \"d\"\ndelay = \"1ms\"",
             &chain,
-            "link[2]: it has neither a rate nor a trace",
+            "link[2]: it has neither a rate nor a trace nor a course",
         ),
         (
             CHAIN,
@@ -231,6 +231,39 @@ fn what_makes_no_sense_is_refused_by_its_place() {
         ),
         (
             DUMBBELL,
+            "course = { kind = \"cellular\", mean = \"5mbit\" }",
+            &dumbbell,
+            "dumbbell.rate: the link has a course, which says the rate",
+        ),
+        (
+            DUMBBELL,
+            "reverse.trace = \"a\"\nreverse.course = { kind = \"cellular\", mean = \"5mbit\" }",
+            &dumbbell,
+            "dumbbell.reverse.trace: the link has a course, which says the rate",
+        ),
+        (
+            DUMBBELL,
+            "reverse.course = { kind = \"cellular\", mean = \"5mbit\", spread = 9 }",
+            &dumbbell,
+            "dumbbell.reverse.course.spread: 9 is not above 0, or makes steps of 1.27 of the mean; the most is 0.5",
+        ),
+        (
+            DUMBBELL,
+            "reverse.course = { kind = \"constellation\", low = \"5mbit\", high = \"9mbit\", gap = \"15s\" }",
+            &dumbbell,
+            "dumbbell.reverse.course.gap: 15s is not shorter than every, 15s",
+        ),
+        (
+            &DUMBBELL.replace(
+                "rate = \"10mbit\"",
+                "course = { kind = \"constellation\", low = \"5mbit\", high = \"9mbit\" }",
+            ),
+            "changes = [{ at = \"1s\", delay = \"5ms\" }]",
+            &dumbbell,
+            "dumbbell.changes[0].delay: the link has a course, which says the delay",
+        ),
+        (
+            DUMBBELL,
             "trace = \"lte.mahimahi\"",
             &dumbbell,
             "dumbbell.rate: the link has a trace, which says the rate",
@@ -337,6 +370,7 @@ fn build(network: &Network, flows: &[FlowPlace], directory: &Path) -> Built {
 fn circumstances(directory: &Path) -> Circumstances<'_> {
     Circumstances {
         datagram_bytes: DATAGRAM,
+        duration: Duration::from_secs(12),
         host_jitter: Duration::from_micros(120),
         host_stalls: None,
         seed: SEED,
@@ -691,6 +725,203 @@ fn a_stalled_host_does_nothing_and_then_everything() {
         let at_ends: usize = waited.iter().map(at).sum();
         assert!(at_ends > 10 * waited.len(), "{at_ends}");
     }
+}
+
+/// What one Reno flow has of the first measured link in a window of time, and its RTT at the end.
+struct Window {
+    forwarded_bytes: f64,
+    utilisation: f64,
+    rtt: Duration,
+    path: PathFacts,
+}
+
+fn windows(text: &str, flow: &FlowPlace, windows_ms: &[(u64, u64)]) -> Vec<Window> {
+    let ms = Duration::from_millis;
+    isolated(SEED, || {
+        let built = build(&network(text), std::slice::from_ref(flow), Path::new("."));
+        let paths: Vec<_> = windows_ms
+            .iter()
+            .map(|&(from, _)| built.paths_at(ms(from))[0])
+            .collect();
+        let mut simulation = Simulation::new(built.topology).expect("isolated");
+        let reno = Flow::new(Controller::named("reno"));
+        simulation.add_flow(reno).expect("there is a route");
+        let mut measure = |(&(from, to), path): (&(u64, u64), PathFacts)| {
+            simulation.run_until(ms(from)).expect("it makes progress");
+            simulation.start_measuring();
+            simulation.run_until(ms(to)).expect("it makes progress");
+            let link = simulation.link(built.links[0].1).expect("a link");
+            let server = simulation.connection(0, Side::Server).expect("it is open");
+            Window {
+                forwarded_bytes: link.meter().forwarded_bytes() as f64,
+                utilisation: link.utilisation(simulation.now()),
+                rtt: server.path_stats().next().expect("a path").rtt,
+                path,
+            }
+        };
+        windows_ms.iter().zip(paths).map(&mut measure).collect()
+    })
+    .expect("clock and entropy are linked")
+}
+
+/// A dumbbell, and a chain of links whose second is measured, with these keys; and a flow over each.
+fn both_forms(keys: &str) -> [(String, FlowPlace); 2] {
+    let wide = |text: &str, queue| text.replace(queue, "200p");
+    [
+        (format!("{}{keys}\n", wide(DUMBBELL, "50p")), in_dumbbell(1)),
+        (
+            format!("{}{keys}\n", wide(CHAIN, "20p")),
+            place("f", "a", "c"),
+        ),
+    ]
+}
+
+#[test]
+fn steps_of_rate_and_delay_hold_from_their_times_on() {
+    let changes = r#"changes = [
+        { at = "6s", rate = "3mbit" },
+        { at = "12s", rate = "8mbit" },
+        { at = "18s", delay = "60ms" },
+        { at = "24s", delay = "1ms" },
+    ]"#;
+    let rates = [3e6, 8e6, 8e6, 8e6];
+    for (text, flow) in both_forms(changes) {
+        let all = windows(
+            &text,
+            &flow,
+            &[9, 15, 21, 27].map(|s| (1000 * s, 1000 * s + 3000)),
+        );
+        for (number, (window, bps)) in all.iter().zip(rates).enumerate() {
+            let name = format!("{number} of {text}");
+            assert_eq!(window.path.rate.bps() as f64, bps, "{name}");
+            let share = window.forwarded_bytes * 8.0 / 3.0 / bps;
+            assert!((0.5..1.01).contains(&share), "{name}: {share}");
+            assert!((share - window.utilisation).abs() < 0.01, "{name}: {share}");
+            // At most a full queue more, as the smoothed RTT follows.
+            let queue = Duration::from_secs_f64(202.0 * 1378.0 * 8.0 / bps);
+            let base = window.path.base_rtt;
+            let within = base.mul_f64(0.99)..base + queue + Duration::from_millis(5);
+            assert!(
+                within.contains(&window.rtt),
+                "{name}: {:?}, {base:?}",
+                window.rtt
+            );
+        }
+        let delays: Vec<_> = all.iter().map(|window| window.path.round_trip).collect();
+        assert!(delays[0] == delays[1] && delays[1] < delays[2] && delays[3] < delays[1]);
+    }
+}
+
+#[test]
+fn an_outage_lets_nothing_through_and_then_everything() {
+    for (text, flow) in both_forms(r#"outages = [{ from = "5s", to = "6s" }]"#) {
+        let all = windows(
+            &text,
+            &flow,
+            &[(3000, 5000), (5600, 6000), (10_000, 14_000)],
+        );
+        let used: Vec<f64> = all.iter().map(|window| window.utilisation).collect();
+        assert!(used[0] > 0.5 && used[1] == 0.0 && used[2] > 0.5, "{used:?}");
+    }
+}
+
+#[test]
+fn packets_overtake_on_a_shorter_way_unless_their_order_is_kept() {
+    let lost = |keys: &str| {
+        let wide = DUMBBELL.replace("50p", "unlimited");
+        let changes = r#"changes = [{ at = "1s", delay = "60ms" }, { at = "4s", delay = "5ms" }]"#;
+        let text = format!("{wide}{changes}\n{keys}");
+        run(&text, &[in_dumbbell(1)], false).lost[0]
+    };
+    assert_eq!(lost("keep-order = true"), 0);
+    assert!(lost("") > 0);
+}
+
+/// A flow of Reno over links whose rates are courses: utilisation of all links, received bytes, and
+/// the facts of the path.
+fn over_a_course(text: &str, seed: u64) -> (Vec<f64>, u64, PathFacts) {
+    isolated(seed, || {
+        let circumstances = Circumstances {
+            duration: Duration::from_secs(40),
+            seed,
+            ..circumstances(Path::new("."))
+        };
+        let built = network(text).build(&[in_dumbbell(1)], circumstances);
+        let built = built.expect("it can be built");
+        let mut simulation = Simulation::new(built.topology).expect("isolated");
+        let flow = Flow::new(Controller::named("reno"));
+        simulation.add_flow(flow).expect("there is a route");
+        let ran = simulation.run_until(circumstances.duration);
+        ran.expect("it makes progress");
+        let links = built.links.iter().map(|(_, id)| simulation.link(*id));
+        let links = links.map(|link| link.expect("a link"));
+        let utilisation = links.map(|link| link.utilisation(simulation.now()));
+        let utilisation = utilisation.collect();
+        let report = simulation.report(0).expect("a flow");
+        (utilisation, report.received_bytes, built.paths[0])
+    })
+    .expect("clock and entropy are linked")
+}
+
+#[test]
+fn courses_set_the_pace() {
+    let cellular = "course = { kind = \"cellular\", mean = \"10mbit\", outage = \"200ms\" }";
+    let satellites = "course = { kind = \"constellation\", low = \"4mbit\", high = \"20mbit\", every = \"5s\", delay-spread = \"10ms\", gap = \"50ms\" }";
+    for course in [cellular, satellites] {
+        let text = DUMBBELL.replace("rate = \"10mbit\"", course);
+        let mut received = BTreeSet::new();
+        for seed in 1..=4 {
+            let (utilisation, bytes, path) = over_a_course(&text, seed);
+            assert_eq!(over_a_course(&text, seed).1, bytes);
+            assert!(!path.steady);
+            // What was used is what the course allowed: its mean over the run.
+            let used = utilisation[0];
+            assert!((0.5..=1.0).contains(&used), "{seed}: {utilisation:?}");
+            let share = bytes as f64 * 8.0 / 40.0 / path.rate.bps() as f64;
+            // Headers, and what waits or was lost, make the difference.
+            assert!(
+                (0.8 * used..used).contains(&share),
+                "{seed}: {share} of {used}"
+            );
+            received.insert(bytes);
+        }
+        assert_eq!(received.len(), 4, "every seed has a course of its own");
+    }
+}
+
+#[test]
+fn the_way_back_has_the_course_of_the_way_there_unless_it_has_its_own() {
+    let satellites = "{ kind = \"constellation\", low = \"4mbit\", high = \"20mbit\", every = \"5s\", delay-spread = \"10ms\" }";
+    let text = DUMBBELL.replace("rate = \"10mbit\"", &format!("course = {satellites}"));
+    let built = build(&network(&text), &[in_dumbbell(1)], Path::new("."));
+    let round_trip =
+        |built: &Built, second| built.paths_at(Duration::from_secs(second))[0].round_trip;
+    let own = format!("{text}reverse.course = {satellites}\n");
+    let own = build(&network(&own), &[in_dumbbell(1)], Path::new("."));
+    let steady = format!("{text}reverse = {{ rate = \"10mbit\", delay = \"20ms\" }}\n");
+    let steady = build(&network(&steady), &[in_dumbbell(1)], Path::new("."));
+    let base = Duration::from_millis(40);
+    assert_eq!(built.paths[0].round_trip, base);
+    for second in [0, 5, 10] {
+        let both = round_trip(&built, second);
+        let one = round_trip(&steady, second);
+        let two = round_trip(&own, second);
+        // 0.8 ms of access links are not in the 20 ms of the way back.
+        let one = one - Duration::from_micros(800);
+        assert!(base < both && both < base + Duration::from_millis(20));
+        assert_eq!(both - base, 2 * (one - base));
+        assert_ne!(both, two);
+    }
+}
+
+#[test]
+fn courses_of_too_many_changes_are_refused() {
+    let course = "course = { kind = \"cellular\", mean = \"10mbit\", every = \"1us\" }";
+    let text = DUMBBELL.replace("rate = \"10mbit\"", course);
+    let error = network(&text).build(&[in_dumbbell(1)], circumstances(Path::new(".")));
+    let error = error.expect_err("12 million changes").to_string();
+    let message = "dumbbell.course.every: in 12s there are 12000000 times 1us; the most is 1048576";
+    assert_eq!(error, message);
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl Run<'_> {
         let directory = self.experiment.path.parent().unwrap_or(Path::new(""));
         let circumstances = Circumstances {
             datagram_bytes: setup.datagram_bytes,
+            duration: setup.duration,
             host_jitter: setup.host_jitter,
             host_stalls: setup.host_stalls,
             seed: self.seed,

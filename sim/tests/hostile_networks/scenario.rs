@@ -192,6 +192,8 @@ pub fn simulation(text: &str, seed: u64) -> Result<Simulation, String> {
             &[place],
             Circumstances {
                 datagram_bytes: DATAGRAM_BYTES,
+                // It would only be used for courses.
+                duration: Duration::ZERO,
                 host_jitter: Duration::from_micros(120),
                 host_stalls: None,
                 seed,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use gallop_network::invalid::{Invalid, require};
 
+use super::course::CourseSpec;
 use super::graph::{Graph, GraphError};
 use super::impairment::{positive, probability};
 use super::link::{Conditions, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
@@ -23,7 +24,7 @@ pub(super) fn graph(links: &[LinkSpec]) -> Result<Graph, Invalid> {
             }
         }
         link.conditions().validate(&place)?;
-        rate_or_trace(link.conditions(), &place)?;
+        has_rate(link.conditions(), &place)?;
         if let Some(reverse) = &link.reverse {
             reverse.validate(&format!("{place}.reverse"))?;
         }
@@ -74,18 +75,18 @@ pub(super) fn dumbbell_place((number, flow): (usize, &FlowPlace)) -> Result<(), 
     Ok(())
 }
 
-fn rate_or_trace(conditions: Conditions, place: &str) -> Result<(), Invalid> {
-    let given = conditions.rate.is_some() || conditions.trace.is_some();
-    require(given, place, || {
-        "it has neither a rate nor a trace".to_owned()
-    })
+/// The problem of a link without a rate.
+pub(super) const NO_RATE: &str = "it has neither a rate nor a trace nor a course";
+
+fn has_rate(conditions: Conditions, place: &str) -> Result<(), Invalid> {
+    require(conditions.has_rate(), place, || NO_RATE.to_owned())
 }
 
 impl DumbbellSpec {
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let place = "dumbbell";
         self.conditions().validate(place)?;
-        rate_or_trace(self.conditions(), place)?;
+        has_rate(self.conditions(), place)?;
         require(self.queue.is_some(), place, || {
             "it has no queue; say how much may wait, such as queue = \"100p\"".to_owned()
         })?;
@@ -158,12 +159,25 @@ impl Conditions<'_> {
         for (number, outage) in self.outages.iter().enumerate() {
             outage.validate(&at(&format!("outages[{number}]")))?;
         }
-        if self.trace.is_some() {
-            require(self.rate.is_none(), &at("rate"), || {
-                "the link has a trace, which says the rate".to_owned()
+        if let Some(course) = self.course {
+            course.validate(&at("course"))?;
+            require(self.trace.is_none(), &at("trace"), || {
+                "the link has a course, which says the rate".to_owned()
             })?;
         }
+        if let Some(says) = self.says_the_rate() {
+            require(self.rate.is_none(), &at("rate"), || says.to_owned())?;
+        }
         self.validate_changes(&at("changes"))
+    }
+
+    /// The reason for which the link can have no other rate, if there is one.
+    fn says_the_rate(&self) -> Option<&'static str> {
+        match (self.course, self.trace) {
+            (Some(_), _) => Some("the link has a course, which says the rate"),
+            (None, Some(_)) => Some("the link has a trace, which says the rate"),
+            (None, None) => None,
+        }
     }
 
     fn validate_changes(&self, place: &str) -> Result<(), Invalid> {
@@ -174,11 +188,13 @@ impl Conditions<'_> {
                 format!("{} is not after the change before it", change.at)
             })?;
             last = Some(change.at);
-            require(
-                self.trace.is_none() || change.rate.is_none(),
-                &at("rate"),
-                || "the link has a trace, which says the rate".to_owned(),
-            )?;
+            if let Some(says) = self.says_the_rate() {
+                require(change.rate.is_none(), &at("rate"), || says.to_owned())?;
+            }
+            let moves = self.course.is_some_and(CourseSpec::has_delays);
+            require(!moves || change.delay.is_none(), &at("delay"), || {
+                "the link has a course, which says the delay".to_owned()
+            })?;
             let changes = change.rate.is_some() || change.delay.is_some();
             require(changes, &format!("{place}[{number}]"), || {
                 "it changes neither rate nor delay".to_owned()

@@ -6,6 +6,7 @@ use gallop_network::queue::QueueSpec;
 use gallop_network::units::{LinkRate, Span};
 use serde::Deserialize;
 
+use super::course::CourseSpec;
 use super::impairment::{JitterSpec, LossSpec, PeriodSpec, ReorderSpec};
 
 /// Names of the two shared links of a dumbbell, there and back.
@@ -19,7 +20,7 @@ macro_rules! link_table {
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct $name {
             $($own)*
-            /// Rate on the wire; not with `trace`.
+            /// Rate on the wire; not with `trace` or `course`.
             pub rate: Option<LinkRate>,
             /// The queue in front of the link.
             pub queue: Option<QueueSpec>,
@@ -49,6 +50,8 @@ macro_rules! link_table {
             /// A file of packet delivery times as Mahimahi has them, instead of `rate`; its place
             /// is relative to the experiment's file.
             pub trace: Option<PathBuf>,
+            /// A rate, and perhaps a delay, that changes at random; instead of `rate`.
+            pub course: Option<CourseSpec>,
             /// Packets never overtake others on the link, even when its delay becomes shorter (a
             /// handover); default false (a new route).
             pub keep_order: Option<bool>,
@@ -71,6 +74,7 @@ macro_rules! link_table {
                     outages: &self.outages,
                     changes: &self.changes,
                     trace: self.trace.as_ref(),
+                    course: self.course.as_ref(),
                     keep_order: self.keep_order,
                 }
             }
@@ -111,7 +115,7 @@ link_table! {
 }
 
 link_table! {
-    /// The other direction of a link. Without a rate or trace it is as fast, and without a delay as
+    /// The other direction of a link. Without a rate, trace or course it is as fast, and without a delay as
     /// long, at all times. Without a queue it has room for 1000 packets, or never drops if there is
     /// no limit there either. Nothing is impaired.
     ReverseSpec {
@@ -138,6 +142,7 @@ pub(super) struct Conditions<'a> {
     pub(super) outages: &'a [PeriodSpec],
     pub(super) changes: &'a [ChangeSpec],
     pub(super) trace: Option<&'a PathBuf>,
+    pub(super) course: Option<&'a CourseSpec>,
     pub(super) keep_order: Option<bool>,
 }
 
@@ -171,6 +176,11 @@ pub(super) fn reverse_trace(reverse: &Option<ReverseSpec>) -> Option<&Path> {
 impl Conditions<'_> {
     /// True if it gives the rate.
     pub(super) fn has_rate(&self) -> bool {
-        self.rate.is_some() || self.trace.is_some()
+        self.rate.is_some() || self.trace.is_some() || self.course.is_some()
+    }
+
+    /// The rate, or one that is typical of the course.
+    pub(super) fn typical_rate(&self) -> Option<LinkRate> {
+        self.rate.or(self.course.map(CourseSpec::typical_rate))
     }
 }

@@ -3,12 +3,14 @@
 
 mod build;
 mod check;
+mod course;
 mod graph;
 mod impairment;
 mod link;
 mod place;
 
 pub use build::{BuildError, Built, Circumstances, PathFacts};
+pub use course::{CellularSpec, ConstellationSpec, CourseSpec};
 pub use impairment::{
     ExponentialJitterSpec, GilbertElliottSpec, GivenSpec, JitterSpec, LossSpec, PeriodSpec,
     ReorderSpec, SlotsSpec, StallsSpec, UniformJitterSpec,
@@ -56,14 +58,15 @@ impl Network {
         }
     }
 
-    /// The highest constant rate of the links that are measured.
+    /// The highest constant or typical rate of the links that are measured; none of traces.
     pub(super) fn busiest_rate(&self) -> Option<LinkRate> {
         let key = |rate: &LinkRate| rate.resolve(ANY_DATAGRAM_BYTES).map_or(0, Rate::bps);
         match self {
-            Network::Dumbbell(dumbbell) => dumbbell.rate,
+            Network::Dumbbell(dumbbell) => dumbbell.conditions().typical_rate(),
             Network::Links(links) => {
                 let measured = links.iter().filter(|link| link.name.is_some());
-                measured.filter_map(|link| link.rate).max_by_key(key)
+                let rates = measured.filter_map(|link| link.conditions().typical_rate());
+                rates.max_by_key(key)
             }
         }
     }

@@ -24,6 +24,12 @@ impl Randoms {
         Randoms { seed, next }
     }
 
+    /// The stream for the course that is described for direction number `way`.
+    pub(super) fn course(seed: u64, way: usize) -> Random {
+        let last = PARTS_PER_WAY * (way as u64 + 1) - 1;
+        random::stream(seed, LINK_PARTS + last)
+    }
+
     pub(super) fn next(&mut self) -> Random {
         let random = random::stream(self.seed, self.next);
         self.next += 1;

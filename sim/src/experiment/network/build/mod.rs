@@ -17,13 +17,14 @@ use gallop_network::random::{self, STALL_PARTS};
 use gallop_network::units::{Buffer, Rate, Span, WIRE_OVERHEAD_BYTES};
 
 use super::Network;
+use super::course::CourseSpec;
 use super::graph::{Graph, Step};
 use super::impairment::StallsSpec;
 use super::link::{Conditions, DUMBBELL_LINKS, DumbbellSpec, LinkSpec, ReverseSpec};
 use super::place::{FlowDirection, FlowPlace};
 use crate::engine::topology::{Access, DEFAULT_ACCESS_SHARE, LinkId, Route, Topology};
 use impairments::{Randoms, impairments};
-use pace::{Pace, resolve};
+use pace::{Drawn, Pace, resolve};
 
 /// A network in the simulator's form.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub struct Built {
 /// Rate and delay of a flow's path at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFacts {
-    /// Rate of the slowest link from sender to receiver; of a trace, the mean.
+    /// Rate of the slowest link from sender to receiver; of a trace or a course, the mean.
     pub rate: Rate,
     /// Propagation delay there and back.
     pub round_trip: Duration,
@@ -63,8 +64,8 @@ struct WayFacts {
     rates: Vec<(Duration, Rate)>,
     /// Times from which later delays hold, and those delays.
     delays: Vec<(Duration, Duration)>,
-    /// True if a trace gives the rate.
-    trace: bool,
+    /// True if the rate changes without being in `rates`.
+    varies: bool,
 }
 
 /// The links of a route that flows share, as numbers of directions, and its hosts' own.
@@ -102,7 +103,7 @@ impl WayFacts {
     }
 
     fn is_steady(&self) -> bool {
-        self.rates.is_empty() && self.delays.is_empty() && !self.trace
+        self.rates.is_empty() && self.delays.is_empty() && !self.varies
     }
 }
 
@@ -138,6 +139,8 @@ const REVERSE_LIMIT: Buffer = Buffer::Packets(NonZeroU64::MIN.saturating_add(999
 pub struct Circumstances<'a> {
     /// UDP payload of a full datagram.
     pub datagram_bytes: usize,
+    /// Simulated time.
+    pub duration: Duration,
     /// The longest random time that a sender takes before each packet.
     pub host_jitter: Duration,
     /// Times in which a sender's host stands still.
@@ -208,6 +211,13 @@ struct Builder<'a> {
     routes: Vec<WaysOfRoute>,
 }
 
+/// The keys of a direction, and its number.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    conditions: Conditions<'a>,
+    way: usize,
+}
+
 /// One direction of a link.
 struct Way<'a> {
     place: &'a str,
@@ -215,8 +225,8 @@ struct Way<'a> {
     name: Option<&'a str>,
     own: Conditions<'a>,
     /// The keys from which rate and delay come.
-    rate: Conditions<'a>,
-    delays: Conditions<'a>,
+    rate: Source<'a>,
+    delays: Source<'a>,
     delay: Duration,
     queue: QueueSpec,
 }
@@ -315,23 +325,32 @@ impl<'a> Builder<'a> {
             (None, QueueSpec::Unlimited) => QueueSpec::Unlimited,
             (None, _) => QueueSpec::drop_tail(REVERSE_LIMIT),
         };
+        let source_there = Source {
+            conditions: there,
+            way: self.ways.len(),
+        };
         let highest = self.way(Way {
             place,
             name: names[0],
             own: there,
-            rate: there,
-            delays: there,
+            rate: source_there,
+            delays: source_there,
             delay,
             queue,
         })?;
         let own = back.map(ReverseSpec::conditions).unwrap_or_default();
+        let source_back = Source {
+            conditions: own,
+            way: self.ways.len(),
+        };
+        let source = |own: bool| if own { source_back } else { source_there };
         let own_delay = back.and_then(|back| back.delay).map(Span::duration);
         self.way(Way {
             place: &format!("{place}.reverse"),
             name: names[1],
             own,
-            rate: if own.has_rate() { own } else { there },
-            delays: if own_delay.is_some() { own } else { there },
+            rate: source(own.has_rate()),
+            delays: source(own_delay.is_some() || own.course.is_some_and(CourseSpec::has_delays)),
             delay: own_delay.unwrap_or(delay),
             queue: reverse_queue,
         })?;
@@ -355,12 +374,17 @@ impl<'a> Builder<'a> {
         if let Some(course) = pace.course {
             link = link.with_rate_course(course);
         }
-        let delays: Vec<_> = way
+        let mut delays: Vec<_> = way
             .delays
+            .conditions
             .changes
             .iter()
             .filter_map(|change| Some((change.at.duration(), change.delay?.duration())))
             .collect();
+        if let Some(drawn) = Drawn::new(way.place, way.delays, self.circumstances)? {
+            let all = drawn.delays.into_iter();
+            delays.extend(all.map(|(at, more)| (at, way.delay + more)));
+        }
         if !delays.is_empty() {
             link = link.with_delays(&delays);
         }
@@ -379,7 +403,7 @@ impl<'a> Builder<'a> {
             delay: way.delay,
             rates: pace.changes,
             delays,
-            trace: way.rate.trace.is_some(),
+            varies: way.rate.conditions.rate.is_none(),
         });
         Ok(pace.highest)
     }

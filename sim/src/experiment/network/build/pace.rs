@@ -5,22 +5,25 @@ use std::io::{self, Read};
 use std::path::{Component, Path};
 use std::time::Duration;
 
-use gallop_network::Invalid;
+use gallop_network::invalid::{Invalid, require};
 use gallop_network::rate_course::RateCourse;
 use gallop_network::units::{LinkRate, Rate, UnitError};
 
-use super::super::link::Conditions;
-use super::{BuildError, Circumstances};
+use super::super::check::NO_RATE;
+use super::super::course::CourseSpec;
+use super::impairments::Randoms;
+use super::{BuildError, Circumstances, Source};
 
 /// The largest trace that is read: it has a line a packet, so that 20 minutes of 100 Mbit/s fit.
 const MOST_TRACE_BYTES: u64 = 64 << 20;
 
 /// The rate of a link over time.
 pub(super) struct Pace {
-    /// The rate at first; of a trace, the mean.
+    /// The rate at first; of a trace or a course, the mean.
     pub(super) rate: Rate,
     pub(super) highest: Rate,
-    /// Times from which later rates hold, and those rates; none of a trace.
+    /// Times from which later rates hold, and those rates; none of a trace or a
+    /// course.
     pub(super) changes: Vec<(Duration, Rate)>,
     pub(super) course: Option<RateCourse>,
 }
@@ -31,17 +34,74 @@ pub(super) fn resolve(rate: LinkRate, datagram_bytes: usize, place: &str) -> Res
     resolved.map_err(|error: UnitError| Invalid::new(place, error.to_string()))
 }
 
+/// A course that has been drawn.
+pub(super) struct Drawn {
+    pub(super) rates: RateCourse,
+    /// Times from which delays hold, and the part of them beyond the link's; none if the course has
+    /// no delays.
+    pub(super) delays: Vec<(Duration, Duration)>,
+}
+
+/// The most changes of a course: it takes tens of megabytes then.
+const MOST_CHANGES: u128 = 1 << 20;
+
+impl Drawn {
+    /// The course of the link that is described at `place`, if it has one.
+    pub(super) fn new(
+        place: &str,
+        Source { conditions, way }: Source,
+        circumstances: Circumstances,
+    ) -> Result<Option<Drawn>, Invalid> {
+        let Some(course) = conditions.course else {
+            return Ok(None);
+        };
+        let at = |key: &str| format!("{place}.course.{key}");
+        let duration = circumstances.duration;
+        let every = course.every();
+        let changes = duration.as_nanos() / every.duration().as_nanos().max(1);
+        require(changes <= MOST_CHANGES, &at("every"), || {
+            format!("in {duration:?} there are {changes} times {every}; the most is {MOST_CHANGES}")
+        })?;
+        let rate = |rate, key| resolve(rate, circumstances.datagram_bytes, &at(key));
+        let mut random = Randoms::course(circumstances.seed, way);
+        let (rates, delays) = match course {
+            CourseSpec::Cellular(spec) => {
+                let link = spec.resolved(rate(spec.mean, "mean")?);
+                (link.course(duration, &mut random), Vec::new())
+            }
+            CourseSpec::Constellation(spec) => {
+                let (low, high) = (rate(spec.low, "low")?, rate(spec.high, "high")?);
+                require(low <= high, &at("high"), || {
+                    format!("{} is below low, {}", spec.high, spec.low)
+                })?;
+                spec.resolved(low, high).course(duration, &mut random)
+            }
+        };
+        Ok(Some(Drawn { rates, delays }))
+    }
+}
+
 impl Pace {
     /// The rate of the link that is described at `place`.
     pub(super) fn new(
         place: &str,
-        conditions: Conditions,
-        Circumstances {
+        source: Source,
+        circumstances: Circumstances,
+    ) -> Result<Pace, BuildError> {
+        let Circumstances {
             datagram_bytes,
             directory,
             ..
-        }: Circumstances,
-    ) -> Result<Pace, BuildError> {
+        } = circumstances;
+        let conditions = source.conditions;
+        if let Some(drawn) = Drawn::new(place, source, circumstances)? {
+            return Ok(Pace {
+                rate: drawn.rates.mean_rate(circumstances.duration),
+                highest: drawn.rates.highest_rate(),
+                changes: Vec::new(),
+                course: Some(drawn.rates),
+            });
+        }
         if let Some(trace) = conditions.trace {
             let path = directory.join(trace);
             let place = || format!("{place}.trace");
@@ -69,7 +129,7 @@ impl Pace {
                 course: Some(course),
             });
         }
-        let missing = || Invalid::new(place, "it has neither a rate nor a trace");
+        let missing = || Invalid::new(place, NO_RATE);
         let rate = resolve(
             conditions.rate.ok_or_else(missing)?,
             datagram_bytes,

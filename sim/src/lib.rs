@@ -44,8 +44,8 @@ pub use endpoint::{
     StreamData,
 };
 pub use engine::{
-    Dumbbell, DumbbellTopology, Flow, FlowReport, Observation, Observer, ShareWindow, Simulation,
-    SimulationError, topology,
+    Dumbbell, DumbbellTopology, Flow, FlowReport, Follow, Observation, Observer, ShareWindow,
+    Simulation, SimulationError, topology,
 };
 pub use isolation::{SelfCheckError, clock, entropy, isolated, self_check};
 pub use traffic::{Conversation, Player, conversation};

@@ -236,7 +236,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "start-jitter = \"100ms\"\n\n[series]",
             "traffic = \"bulky\"\n\n[series]",
-            "fairness.toml:60:11: unknown value `bulky`: did you mean `bulk`? there are bulk, on-off, media, live, http, short-flows, tcplib, requests",
+            "fairness.toml:60:11: unknown value `bulky`: did you mean `bulk`? there are bulk, on-off, media, live, http, short-flows, pages, constant, tcplib, requests",
         ),
         (
             "start-jitter = \"100ms\"\n\n[series]",

@@ -46,6 +46,12 @@ const EXPERIMENT: &str = r#"
     name = "media"
     traffic = { kind = "media", rate = "200kbit" }
     [[flow]]
+    name = "pages"
+    traffic = { kind = "pages", objects = 3, object = "4kb", think = "1s" }
+    [[flow]]
+    name = "load"
+    traffic = { kind = "constant", rate = "100kbit" }
+    [[flow]]
     name = "live"
     traffic = { kind = "live", rate = "200kbit" }
     [[flow]]

@@ -370,6 +370,118 @@ fn an_outage_stalls_live_media_once() {
 }
 
 #[test]
+fn constant_load_is_sent_whatever_becomes_of_it() {
+    simulate(|| {
+        // 1378 bytes on the wire at 20 Mbit/s, twice what the link carries.
+        let load = r#"{"kind": "constant", "rate": "20mbit"}"#;
+        let spec: TrafficSpec = serde_json::from_str(load).expect("traffic");
+        let mut simulation = simulation("50p", 1);
+        add(&mut simulation, &spec, ms(10_000));
+        simulation.run_until(ms(5_000)).expect("it is sent");
+        simulation.start_measuring();
+        simulation.run_until(ms(10_000)).expect("it is sent");
+        let measures = simulation.measure_flow(0, None);
+        let sent = 5.0 / (1378.0 * 8.0 / 20e6);
+        assert!((value(&measures, "sent_packets") - sent).abs() <= 1.0);
+        let received = value(&measures, "received_packets");
+        assert!((received - sent / 2.0).abs() <= 2.0, "{received}");
+        let lost = value(&measures, "lost_packets");
+        assert!((lost - sent / 2.0).abs() <= 2.0, "{lost}");
+        let rate = value(&measures, "throughput_bps");
+        assert!(
+            (rate / (1e7 * 1350.0 / 1378.0) - 1.0).abs() < 0.001,
+            "{rate}"
+        );
+    });
+}
+
+#[test]
+fn constant_load_leaves_the_rest_of_the_link_to_others() {
+    simulate(|| {
+        let load = r#"{"kind": "constant", "rate": "4mbit", "on": "1s", "off": "1s"}"#;
+        let spec: TrafficSpec = serde_json::from_str(load).expect("traffic");
+        let mut simulation = simulation("1000p", 1);
+        let load = add(&mut simulation, &spec, ms(10_000))[0];
+        let flow = simulation
+            .add_flow_over(0, reno())
+            .expect("there is a route");
+        simulation.run_until(ms(10_000)).expect("it is sent");
+        let of_load = simulation.measure_flow(load, None);
+        assert_eq!(value(&of_load, "lost_packets"), 0.0);
+        // Half of the time.
+        let sent = 5.0 / (1378.0 * 8.0 / 4e6);
+        assert!((value(&of_load, "sent_packets") - sent).abs() <= 5.0);
+        let others = value(&simulation.measure_flow(flow, None), "throughput_bps");
+        assert!((6.5e6..7.9e6).contains(&others), "{others}");
+    });
+}
+
+#[test]
+fn pages_come_one_after_the_other() {
+    simulate(|| {
+        let pages = r#"{"kind": "pages", "objects": 5, "object": "10p", "think": "500ms"}"#;
+        let spec: TrafficSpec = serde_json::from_str(pages).expect("traffic");
+        let mut simulation = simulation("1000p", 1);
+        let flows = add(&mut simulation, &spec, ms(20_000));
+        assert_eq!(flows.len(), 40);
+        simulation.run_until(ms(20_000)).expect("it makes progress");
+        let measures = simulation.measure_flows(&flows);
+        let started = value(&measures, "connections");
+        let finished = value(&measures, "connections_finished");
+        assert!(started == finished || started == finished + 1.0);
+        // A page takes a handshake, a request and the time of 50 packets: two or three round trips
+        // more.
+        let mean = value(&measures, "completion_mean_s");
+        assert!((0.13..0.30).contains(&mean), "{mean}");
+        assert!((finished * (mean + 0.5) - 20.0).abs() < 1.0, "{finished}");
+        let bytes = 50.0 * stream_bytes_per_packet(DATAGRAM_BYTES) as f64;
+        let received = value(&measures, "received_bytes");
+        assert!(
+            (finished * bytes..=started * bytes).contains(&received),
+            "{received}"
+        );
+        let reports: Vec<_> = flows
+            .iter()
+            .filter_map(|&flow| simulation.report(flow))
+            .collect();
+        for pair in reports.windows(2).take(finished as usize - 1) {
+            let (end, start) = (
+                pair[0].finished.expect("read"),
+                pair[1].started.expect("begun"),
+            );
+            assert_eq!(start - end, ms(500));
+        }
+    });
+}
+
+#[test]
+fn no_page_begins_after_the_stop() {
+    simulate(|| {
+        let pages = r#"{"kind": "pages", "objects": 3, "object": "2p", "think": "700ms"}"#;
+        let spec: TrafficSpec = serde_json::from_str(pages).expect("traffic");
+        let mut simulation = simulation("1000p", 1);
+        let period = Period {
+            start: ms(1_000),
+            stop: Some(ms(4_000)),
+            end: ms(9_000),
+        };
+        let mut random = random::stream(SEED, 77);
+        let packet_bytes = stream_bytes_per_packet(DATAGRAM_BYTES);
+        let flows = spec.connections(period, packet_bytes, &mut random, reno);
+        let flows: Vec<usize> = flows
+            .into_iter()
+            .map(|flow| simulation.add_flow_over(0, flow).expect("there is a route"))
+            .collect();
+        simulation.run_to_completion(ms(9_000)).expect("all end");
+        let measures = simulation.measure_flows(&flows);
+        // At 1 s and every 0.8 s; the fifth would begin after 4 s.
+        assert_eq!(flows.len(), 5);
+        assert_eq!(value(&measures, "connections"), 4.0);
+        assert_eq!(value(&measures, "connections_finished"), 4.0);
+    });
+}
+
+#[test]
 fn traffic_of_many_connections_starts_at_the_rate_it_should() {
     simulate(|| {
         for (traffic, per_s) in [

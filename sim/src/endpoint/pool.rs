@@ -10,7 +10,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// A packet of any content.
-    pub(super) fn take(&mut self) -> Packet {
+    pub(crate) fn take(&mut self) -> Packet {
         self.packets
             .pop()
             .unwrap_or_else(|| Packet::new(0, Side::Client, 0, Vec::new()))

@@ -14,6 +14,7 @@ use crate::engine::share::ShareWindow;
 use crate::traffic::Bulk;
 use crate::traffic::conversation::Conversation;
 use crate::traffic::live::Live;
+use crate::traffic::load::Load;
 use crate::traffic::player::Player;
 
 /// A flow: a client that fetches what a server sends, over one connection.
@@ -68,6 +69,11 @@ pub struct Flow {
     /// The live stream that the server sends from the first request on, over streams of its own,
     /// if it does. It is not for HTTP/3.
     pub live: Option<Live>,
+    /// The load that the server sends in place of all else, without a connection: there is no
+    /// controller, and what is lost is lost.
+    pub load: Option<Load>,
+    /// Present if it starts after the flow that was added before it has finished, not at `start`.
+    pub follows: Option<Follow>,
     /// The windows of time that are looked for in the packets that come to the client.
     pub share_windows: Vec<ShareWindow>,
     /// A function that is told of every send, receive and timeout of both sides.
@@ -100,10 +106,21 @@ impl Flow {
             client_qlog: None,
             player: None,
             live: None,
+            load: None,
+            follows: None,
             share_windows: Vec::new(),
             observer: None,
         }
     }
+}
+
+/// The start of a flow that follows another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// The time from the end of the other to its start.
+    pub wait: Duration,
+    /// The time from which on it does not start any more.
+    pub before: Option<Duration>,
 }
 
 /// A function that is told of the actions of a flow's connections.
@@ -158,7 +175,8 @@ impl FlowReport {
             .into_iter()
             .zip(earlier.clone().counters())
         {
-            *counter -= *earlier;
+            // A load's datagrams that seem lost may still come.
+            *counter = counter.saturating_sub(*earlier);
         }
         report
     }

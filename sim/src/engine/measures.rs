@@ -25,7 +25,10 @@ impl Simulation {
         let (now, meter, report) = (self.now(), &running.meter, running.report());
         let start = report.started.unwrap_or(now);
         let end = report.finished.unwrap_or(now);
-        let packet_bytes = stream_bytes_per_packet(running.flow.datagram_bytes);
+        let packet_bytes = match running.flow.load {
+            Some(_) => running.flow.datagram_bytes as u64,
+            None => stream_bytes_per_packet(running.flow.datagram_bytes),
+        };
         let active = end - start.max(meter.since());
         let mut measures = counters(&meter.counted(&report), active, packet_bytes);
         let finished = f64::from(u8::from(report.finished.is_some()));

@@ -15,7 +15,7 @@ mod simulation;
 pub mod topology;
 
 pub use error::SimulationError;
-pub use flow::{Flow, FlowReport, Observation, Observer};
+pub use flow::{Flow, FlowReport, Follow, Observation, Observer};
 pub use share::ShareWindow;
 pub use simulation::Simulation;
 pub use topology::{Dumbbell, DumbbellTopology};

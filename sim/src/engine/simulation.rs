@@ -11,13 +11,14 @@ use crate::engine::ends::watch;
 use crate::engine::error::SimulationError;
 use crate::engine::flow::{Flow, FlowReport};
 use crate::engine::host::{Host, Waiting};
-use crate::engine::running::{Running, Stage};
+use crate::engine::running::{Loading, Running, Stage};
 use crate::engine::share::ShareWindow;
 use crate::engine::topology::{LinkId, Route, Topology};
 use crate::isolation::clock::{self, Epoch, Time};
 use crate::link::{Link, Taken};
 use crate::meter::{Sample, Sampler};
 use crate::packet::{Packet, Side};
+use crate::traffic::load::Counted;
 
 /// The number of events without a step of time after which a simulation is stuck.
 const LIVELOCK_EVENTS: u64 = 1_000_000;
@@ -139,9 +140,12 @@ impl Simulation {
             });
         }
         let start = self.now.max(flow.start.into());
+        let follows = number > 0 && flow.follows.is_some();
         self.flows.push(Running::new(flow));
         self.route_of.push(route);
-        self.agenda.at(start, Event::Start(number));
+        if !follows {
+            self.agenda.at(start, Event::Start(number));
+        }
         Ok(number)
     }
 
@@ -371,6 +375,14 @@ impl Simulation {
     #[inline(never)]
     fn start(&mut self, number: usize) -> Result<(), SimulationError> {
         let running = &mut self.flows[number];
+        if running.flow.load.is_some() {
+            running.stage = Stage::Loading(Loading {
+                started: self.now,
+                finished: None,
+                counted: Counted::default(),
+            });
+            return self.load(number);
+        }
         let ends = connect(number, &mut running.flow, self.now).map_err(|error| {
             SimulationError::Config {
                 flow: number,
@@ -379,6 +391,51 @@ impl Simulation {
         })?;
         running.stage = Stage::Open(Box::new(ends));
         self.transmit(number, Side::Client)
+    }
+
+    /// Sends the next datagram of a load.
+    fn load(&mut self, number: usize) -> Result<(), SimulationError> {
+        let now = self.now;
+        let Running { flow, stage, .. } = &mut self.flows[number];
+        let (Stage::Loading(loading), Some(load)) = (stage, flow.load) else {
+            return Ok(());
+        };
+        if flow.stop.is_some_and(|stop| Time::from(stop) <= now) {
+            loading.finished = Some(now);
+            return Ok(());
+        }
+        let mut packet = self.pool.take();
+        packet.room_for(flow.datagram_bytes).fill(0);
+        packet.readdress(number, Side::Client, 0, loading.counted.sent);
+        if flow.ecn {
+            packet.allow_marks();
+        }
+        loading.counted.sent += 1;
+        let next = load.next(loading.started, now);
+        self.agenda.at(next, Event::Wake(number, Side::Server));
+        self.arrive(packet)
+    }
+
+    /// Lets the next flow start if it follows this one, which has finished.
+    fn follow(&mut self, number: usize) {
+        let next = number + 1;
+        let follows = self
+            .flows
+            .get(next)
+            .is_some_and(|next| next.flow.follows.is_some());
+        if !follows || !self.flows[number].has_finished() {
+            return;
+        }
+        let Some(follow) = self.flows[next].flow.follows.take() else {
+            return;
+        };
+        let start = self.now + follow.wait;
+        if follow.before.is_none_or(|before| start < before.into()) {
+            self.agenda.at(start, Event::Start(next));
+        } else {
+            self.flows[next].cancel();
+            self.follow(next);
+        }
     }
 
     /// Handles a packet at its next link or at its end.
@@ -500,6 +557,9 @@ impl Simulation {
     fn receive(&mut self, mut packet: Packet) -> Result<bool, SimulationError> {
         let (number, side, now) = (packet.flow(), packet.to(), self.now);
         let running = &mut self.flows[number];
+        if let Stage::Loading(loading) = &mut running.stage {
+            loading.counted.receive(packet.sequence());
+        }
         let Stage::Open(ends) = &mut running.stage else {
             self.pool.put(packet);
             return Ok(false);
@@ -527,12 +587,18 @@ impl Simulation {
             }
         }
         self.check(number, side)?;
+        if side == Side::Client {
+            self.follow(number);
+        }
         Ok(answer)
     }
 
     /// Handles an endpoint's timer that has expired.
     fn wake(&mut self, number: usize, side: Side) -> Result<(), SimulationError> {
         let (now, epoch) = (self.now, self.epoch);
+        if let Stage::Loading(_) = self.flows[number].stage {
+            return self.load(number);
+        }
         let Stage::Open(ends) = &mut self.flows[number].stage else {
             return Ok(());
         };

@@ -296,6 +296,37 @@ pub const METRICS: &[Metric] = &[
     .digits(3)
     .low(),
     flow(
+        "pages",
+        "",
+        "Pages",
+        "Pages that were read to the end of their last object.",
+    )
+    .high(),
+    flow(
+        "page_time_mean_s",
+        "s",
+        "Page time, mean",
+        "Mean time from the start of a page's connection until its last object was read.",
+    )
+    .digits(3)
+    .low(),
+    flow(
+        "page_time_p95_s",
+        "s",
+        "Page time, 95th percentile",
+        "95th percentile of the time from the start of a page's connection until its last object was read.",
+    )
+    .digits(3)
+    .low(),
+    flow(
+        "page_time_p99_s",
+        "s",
+        "Page time, 99th percentile",
+        "99th percentile of the time from the start of a page's connection until its last object was read.",
+    )
+    .digits(3)
+    .low(),
+    flow(
         "cwnd_mean_packets",
         "packets",
         "Window, mean",

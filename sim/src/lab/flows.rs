@@ -8,7 +8,7 @@ use super::outcome::Subject;
 use crate::acks::AckPolicy;
 use crate::engine::{ShareWindow, Simulation};
 use crate::experiment::network::PathFacts;
-use crate::experiment::traffic::Period;
+use crate::experiment::traffic::{Period, TrafficSpec};
 use crate::experiment::{FlowSetup, Setup};
 use crate::flow::Flow;
 use crate::measure::Measure;
@@ -68,7 +68,7 @@ pub(super) fn members<'a>(
             let late = spec.start_jitter.mul_f64(random.random());
             let mut flows = spec.connections(setup, spec.start + late, &mut random);
             if let [one] = &mut flows[..]
-                && !spec.traffic.is_many_connections()
+                && spec.traffic.is_one_connection()
             {
                 let ramp_up = setup.share_window(flow, "ramp_up_s", &path, None);
                 let after = paths.after.get(route).zip(setup.change_at);
@@ -124,7 +124,7 @@ impl Setup {
             let setup = &self.flows[other];
             other == flow
                 || !setup.background
-                    && !setup.traffic.is_many_connections()
+                    && setup.traffic.is_one_connection()
                     && direction(other) == direction(flow)
         };
         let all = (0..self.flows.len()).filter(shares);
@@ -166,6 +166,17 @@ impl FlowSetup {
         };
         self.traffic.connections(period, packet_bytes, random, flow)
     }
+}
+
+/// Gives the time of a connection the name that it has as the time of a page.
+fn name_page(measure: &mut Measure) {
+    measure.metric = match measure.metric {
+        "connections_finished" => "pages",
+        "completion_mean_s" => "page_time_mean_s",
+        "completion_p95_s" => "page_time_p95_s",
+        "completion_p99_s" => "page_time_p99_s",
+        other => other,
+    };
 }
 
 impl Member {
@@ -224,7 +235,13 @@ impl Member {
                 measures.extend(self.relative(&measures));
                 measures
             }
-            _ => simulation.measure_flows(&self.flows),
+            _ => {
+                let mut measures = simulation.measure_flows(&self.flows);
+                if let TrafficSpec::Pages(_) = self.setup(setup).traffic {
+                    measures.iter_mut().for_each(name_page);
+                }
+                measures
+            }
         };
         self.subject(setup, measures)
     }

@@ -3,10 +3,12 @@
 pub mod conversation;
 pub(crate) mod draw;
 pub(crate) mod live;
+pub(crate) mod load;
 pub(crate) mod player;
 
 pub use conversation::Conversation;
 pub use live::{Live, Media};
+pub use load::Load;
 pub use player::Player;
 
 use std::fmt::Debug;

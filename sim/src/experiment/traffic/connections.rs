@@ -4,13 +4,15 @@ use std::iter;
 use std::time::Duration;
 
 use gallop_network::random::Random;
+use gallop_network::units::{Rate, WIRE_OVERHEAD_BYTES};
 
 use super::tcplib;
-use super::{LiveSpec, MediaSpec, RequestsSpec, TrafficSpec};
-use crate::engine::flow::Flow;
-use crate::traffic::conversation::{Conversation, Exchange, Pace, REQUEST_BYTES};
+use super::{LiveSpec, MediaSpec, PagesSpec, RequestsSpec, TrafficSpec};
+use crate::engine::flow::{Flow, Follow};
+use crate::traffic::conversation::{Conversation, Exchange, Pace, Protocol, REQUEST_BYTES};
 use crate::traffic::draw::fork;
 use crate::traffic::live::{Live, Media, Silence};
+use crate::traffic::load::Load;
 use crate::traffic::player::Player;
 use crate::traffic::{Bulk, OnOff, Source};
 
@@ -78,6 +80,23 @@ impl TrafficSpec {
                 live: Some(Live::new(live(spec, packet_bytes, fork(random)))),
                 ..flow()
             }],
+            TrafficSpec::Constant(spec) => {
+                let flow = flow();
+                let wire_bytes = (flow.datagram_bytes + WIRE_OVERHEAD_BYTES) as u64;
+                // A rate that a link cannot have is that of the fastest.
+                let rate = spec.rate.resolve(flow.datagram_bytes).unwrap_or(Rate::MAX);
+                let pattern = spec.on.zip(spec.off);
+                vec![Flow {
+                    start: period.start,
+                    stop: period.stop,
+                    load: Some(Load {
+                        interval: rate.time_to_send(wire_bytes),
+                        pattern: pattern.map(|(on, off)| (on.duration(), off.duration())),
+                    }),
+                    ..flow
+                }]
+            }
+            TrafficSpec::Pages(spec) => pages(spec, period, packet_bytes, random, &flow),
             TrafficSpec::Requests(spec) => one(requests(spec, packet_bytes, fork(random)), None),
             TrafficSpec::ShortFlows(spec) => many(period, &flow, || {
                 let after = spec.interarrival.draw(random);
@@ -141,6 +160,42 @@ fn live(spec: &LiveSpec, packet_bytes: u64, random: Random) -> Media {
         deadline: spec.deadline.duration(),
         random,
     }
+}
+
+/// As many pages as could be there if they took no time; each begins when the one before is there
+/// and has been read, as long as the flow has not stopped.
+fn pages(
+    spec: &PagesSpec,
+    period: Period,
+    packet_bytes: u64,
+    random: &mut Random,
+    flow: &impl Fn() -> Flow,
+) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    let mut earliest = period.start;
+    while earliest < period.last() {
+        let wait = spec.think.draw(random);
+        let (size, mut draws) = (spec.object, fork(random));
+        let objects = (0..spec.objects.get()).map(move |_| Exchange {
+            wait: Duration::ZERO,
+            request_bytes: REQUEST_BYTES,
+            answer: Box::new(Bulk::Bytes(size.draw(&mut draws, packet_bytes))),
+        });
+        let pace = Pace::Closed(spec.at_once.get());
+        let follow = Follow {
+            wait,
+            before: period.stop,
+        };
+        flows.push(Flow {
+            start: period.start,
+            conversation: Conversation::new(objects, pace, Protocol::Http3),
+            follows: (!flows.is_empty()).then_some(follow),
+            closes: true,
+            ..flow()
+        });
+        earliest = earliest.saturating_add(wait);
+    }
+    flows
 }
 
 /// Requests: one after the other, several at once, or at their own times.

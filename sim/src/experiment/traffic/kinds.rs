@@ -227,6 +227,70 @@ pub enum Service {
     Smtp,
 }
 
+/// See [`TrafficSpec::Constant`](super::TrafficSpec::Constant).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ConstantSpec {
+    /// Rate on the wire, or so many full datagrams per second.
+    pub rate: LinkRate,
+    /// The time for which there are datagrams, from the start on; always by default.
+    #[serde(default)]
+    pub on: Option<Span>,
+    /// The time after it without datagrams.
+    #[serde(default)]
+    pub off: Option<Span>,
+}
+
+/// See [`TrafficSpec::Pages`](super::TrafficSpec::Pages).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PagesSpec {
+    /// The number of objects of a page.
+    #[serde(default = "PagesSpec::default_objects")]
+    pub objects: NonZeroU64,
+    /// Size of an object.
+    #[serde(default = "PagesSpec::default_object")]
+    pub object: Sizes,
+    /// The number of objects that are under way at once.
+    #[serde(default = "PagesSpec::default_at_once")]
+    pub at_once: NonZeroU64,
+    /// The time from the end of a page to the start of the next.
+    #[serde(default = "PagesSpec::default_think")]
+    pub think: Times,
+}
+
+impl Default for PagesSpec {
+    fn default() -> PagesSpec {
+        PagesSpec {
+            objects: PagesSpec::default_objects(),
+            object: PagesSpec::default_object(),
+            at_once: PagesSpec::default_at_once(),
+            think: PagesSpec::default_think(),
+        }
+    }
+}
+
+impl PagesSpec {
+    fn default_objects() -> NonZeroU64 {
+        const { NonZeroU64::new(40).expect("not zero") }
+    }
+
+    fn default_object() -> Sizes {
+        Sizes::Pareto {
+            mean: Size::Bytes(const { NonZeroU64::new(12 << 10).expect("not zero") }),
+            shape: 1.2,
+        }
+    }
+
+    fn default_at_once() -> NonZeroU64 {
+        const { NonZeroU64::new(60).expect("not zero") }
+    }
+
+    fn default_think() -> Times {
+        Times::Constant(span(Duration::from_secs(2)))
+    }
+}
+
 /// See [`TrafficSpec::Requests`](super::TrafficSpec::Requests).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -13,6 +13,8 @@
 //! | `media` | a stream that is played (Boyden et al. 2007 §4.2) | `rate`, `xfactor` (1), `heartbeat` (`"100ms"`), `buffer` (`"5s"` of playing), `length` (endless) |
 //! | `live` | frames of live media on a clock, a stream each | `rate`, `frames-per-second` (30), `key-every` (60), `key-factor` (5), `variation` (0), `deadline` (`"500ms"`) |
 //! | `short-flows`, also `http` | transfers, each over a connection of its own | `interarrival` (exponential, `"500ms"`), `size` (Pareto, `"50p"`, shape 1.2): Boyden et al. 2007 §4.3 |
+//! | `pages` | pages of many objects, each over a connection of its own | `objects` (40), `object` (Pareto, `"12kb"`, shape 1.2), `at-once` (60), `think` (`"2s"`) |
+//! | `constant` | datagrams at equal distances, without a connection | `rate`, `on` and `off` (always on) |
 //! | `tcplib` | conversations of TELNET, FTP, NNTP and SMTP (Brakmo et al. 1994 §2.1) | `interarrival` (`"1s"`, the mean), `only` (all four), `packet` (sizes as they are) |
 //! | `requests` | requests over one connection | `protocol` (`"http3"`), `size` (`"10p"`), `think` (`"0s"`) and `at-once` (1), or `interarrival`; `count` (endless) |
 //!
@@ -31,10 +33,12 @@ mod text_or_table;
 pub use connections::Period;
 pub use distribution::{Sizes, Times};
 pub use kinds::{
-    BulkSpec, LiveSpec, MediaSpec, OnOffSpec, RequestsSpec, Service, ShortFlowsSpec, TcplibSpec,
+    BulkSpec, ConstantSpec, LiveSpec, MediaSpec, OnOffSpec, PagesSpec, RequestsSpec, Service,
+    ShortFlowsSpec, TcplibSpec,
 };
 
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 
 use gallop_network::invalid::{Invalid, require};
 use gallop_network::units::Span;
@@ -56,6 +60,10 @@ pub enum TrafficSpec {
     Live(LiveSpec),
     /// Transfers that start at random times, each over its own connection.
     ShortFlows(ShortFlowsSpec),
+    /// Pages of many objects, one after the other, each over its own connection (HTTP/3).
+    Pages(PagesSpec),
+    /// Load that answers to no congestion: full datagrams at equal distances, and no connection.
+    Constant(ConstantSpec),
     /// The conversations of tcplib.
     Tcplib(TcplibSpec),
     /// Requests and answers over one connection.
@@ -74,7 +82,16 @@ impl TrafficSpec {
     /// connections.
     #[must_use]
     pub fn is_many_connections(&self) -> bool {
-        matches!(self, TrafficSpec::ShortFlows(_) | TrafficSpec::Tcplib(_))
+        matches!(
+            self,
+            TrafficSpec::ShortFlows(_) | TrafficSpec::Tcplib(_) | TrafficSpec::Pages(_)
+        )
+    }
+
+    /// True if it is one connection.
+    #[must_use]
+    pub fn is_one_connection(&self) -> bool {
+        !self.is_many_connections() && !matches!(self, TrafficSpec::Constant(_))
     }
 
     /// Checks the values, beyond their types; `place` is that of the traffic in the file.
@@ -110,6 +127,26 @@ impl TrafficSpec {
                 spec.interarrival.validate_positive(&at("interarrival"))?;
                 spec.size.validate(&at("size"))
             }
+            TrafficSpec::Pages(spec) => {
+                spec.object.validate(&at("object"))?;
+                spec.think.validate_positive(&at("think"))?;
+                validate_at_once(spec.at_once, &at)
+            }
+            TrafficSpec::Constant(spec) => match (spec.on, spec.off) {
+                (None, None) => Ok(()),
+                (Some(on), Some(off)) => {
+                    positive("on", on)?;
+                    positive("off", off)
+                }
+                (Some(_), None) => Err(Invalid::new(
+                    at("on"),
+                    "there is no `off`; give both, or neither",
+                )),
+                (None, Some(_)) => Err(Invalid::new(
+                    at("off"),
+                    "there is no `on`; give both, or neither",
+                )),
+            },
             TrafficSpec::Tcplib(spec) => positive("interarrival", spec.interarrival),
             TrafficSpec::Requests(spec) => {
                 spec.size.validate(&at("size"))?;
@@ -121,13 +158,17 @@ impl TrafficSpec {
                             .to_owned()
                     })?;
                 }
-                let most = 60;
-                require(spec.at_once.get() <= most, &at("at-once"), || {
-                    format!("it is {}; at most {most} can be under way", spec.at_once)
-                })
+                validate_at_once(spec.at_once, &at)
             }
         }
     }
+}
+
+fn validate_at_once(at_once: NonZeroU64, at: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    let most = 60;
+    require(at_once.get() <= most, &at("at-once"), || {
+        format!("it is {at_once}; at most {most} can be under way")
+    })
 }
 
 /// The most frames that a live stream has in a second.
@@ -169,6 +210,8 @@ enum TrafficTable {
     Live(LiveSpec),
     #[serde(alias = "http")]
     ShortFlows(ShortFlowsSpec),
+    Pages(PagesSpec),
+    Constant(ConstantSpec),
     Tcplib(TcplibSpec),
     Requests(RequestsSpec),
 }
@@ -181,6 +224,8 @@ impl From<TrafficTable> for TrafficSpec {
             TrafficTable::Media(spec) => TrafficSpec::Media(spec),
             TrafficTable::Live(spec) => TrafficSpec::Live(spec),
             TrafficTable::ShortFlows(spec) => TrafficSpec::ShortFlows(spec),
+            TrafficTable::Pages(spec) => TrafficSpec::Pages(spec),
+            TrafficTable::Constant(spec) => TrafficSpec::Constant(spec),
             TrafficTable::Tcplib(spec) => TrafficSpec::Tcplib(spec),
             TrafficTable::Requests(spec) => TrafficSpec::Requests(spec),
         }
@@ -234,6 +279,9 @@ mod tests {
             r#"{"kind": "bulk", "size": "300p"}"#,
             r#"{"kind": "on-off", "burst": "4kb", "every": "20ms", "total": "1mb"}"#,
             r#"{"kind": "media", "rate": "1mbit", "xfactor": 1.5, "heartbeat": "40ms"}"#,
+            r#"{"kind": "constant", "rate": "4mbit", "on": "1s", "off": "500ms"}"#,
+            r#"{"kind": "pages", "objects": 40, "at-once": 6, "think": "2s",
+                "object": {"distribution": "pareto", "mean": "12kb", "shape": 1.2}}"#,
             r#"{"kind": "live", "rate": "5mbit", "frames-per-second": 30, "key-every": 60,
                 "key-factor": 5, "variation": 0.3, "deadline": "500ms"}"#,
             r#"{"kind": "http", "interarrival": {"distribution": "exponential", "mean": "2s"},
@@ -303,6 +351,18 @@ mod tests {
             (
                 r#"{"kind": "live", "rate": "1mbit", "frames-per-second": 1001}"#,
                 "flow[0].traffic.frames-per-second: it is 1001; the most is 1000",
+            ),
+            (
+                r#"{"kind": "constant", "rate": "1mbit", "on": "1s"}"#,
+                "flow[0].traffic.on: there is no `off`; give both, or neither",
+            ),
+            (
+                r#"{"kind": "pages", "at-once": 61}"#,
+                "flow[0].traffic.at-once: it is 61; at most 60 can be under way",
+            ),
+            (
+                r#"{"kind": "pages", "think": "0s"}"#,
+                "flow[0].traffic.think: it is zero",
             ),
             (
                 r#"{"kind": "live", "rate": "1mbit", "key-factor": 0.5}"#,

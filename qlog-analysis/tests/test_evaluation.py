@@ -11,6 +11,7 @@ from page import Page
 from synthetic_evaluation import evaluation, save_evaluation, summary
 
 from qlog_analysis.commands.cli import main
+from qlog_analysis.drawing.panels import MOST_PARTS, Part, bars
 from qlog_analysis.errors import LayoutError
 from qlog_analysis.experiments.evaluation import read_evaluation
 from qlog_analysis.metrics.statistics import ellipse
@@ -199,6 +200,16 @@ def test_shares_are_drawn_of_two_flows_and_more(
     html = page_of(content)
     assert html.count("Shares of the flows: ") == 6
     assert "beside 1 (cubic)" in html
+
+
+def test_a_bar_has_a_bounded_number_of_parts() -> None:
+    parts = [Part(1.0, 0, f"flow {number}") for number in range(MOST_PARTS + 36)]
+    drawn = bars([("vegas", parts)], len(parts), "shares")
+    assert drawn.count("<rect") == MOST_PARTS + 1
+    assert "36 more flows" in drawn
+    few = bars([("vegas", parts[:4])], 4, "shares")
+    # Three marks between four equal shares.
+    assert re.findall(r'class="equal" d="([^"]*)"', few)[0].count("M") == 3
 
 
 def test_an_ellipse_has_the_axes_of_the_covariance() -> None:

@@ -206,9 +206,15 @@ class Part:
 
 _BAR, _STEP, _NAMES = 10, 15, 88
 
+_MOST_MARKS = 8
+"""So many equal shares are marked; more would hide the bars."""
+
+MOST_PARTS = 64
+"""The parts of a bar that are drawn; the others are one part together."""
+
 
 def bars(rows: Sequence[tuple[str, Sequence[Part]]], members: int, label: str) -> Markup:
-    """Shares of a whole, a bar each; broken lines stand where shares of so many would be equal."""
+    """Shares of a whole, a bar each; broken lines stand where few shares would be equal."""
     width = _WIDTH - _NAMES - _RIGHT
     height = _STEP * len(rows) + 16
     out = []
@@ -216,6 +222,10 @@ def bars(rows: Sequence[tuple[str, Sequence[Part]]], members: int, label: str) -
         top = _STEP * number_of + 2
         out.append(f'<text class="end" x="{_NAMES - 5}" y="{top + 8.5}">{escape(name)}</text>')
         whole = sum(part.value for part in parts)
+        more = parts[MOST_PARTS:]
+        if more:
+            rest = Part(sum(part.value for part in more), None, f"{len(more)} more flows")
+            parts = [*parts[:MOST_PARTS], rest]
         x = float(_NAMES)
         for part in parts:
             length = width * part.value / whole if whole > 0 else 0.0
@@ -227,7 +237,7 @@ def bars(rows: Sequence[tuple[str, Sequence[Part]]], members: int, label: str) -
             x += length
     equal = "".join(
         f"M{short(_NAMES + width * number_of / members)} 0V{height - 13}"
-        for number_of in range(1, members)
+        for number_of in range(1, members if members <= _MOST_MARKS else 1)
     )
     ends = "".join(
         f'<text x="{short(_NAMES + width * part)}" y="{height - 3}">{part * 100:g}</text>'

@@ -342,16 +342,19 @@ impl Forwarder {
     }
 }
 
+/// The path's real-time priority: above the lowest, which programs at its ends may have.
+const PRIORITY: u8 = 2;
+
 /// Asks for punctual timers, and for real-time priority; says whether it has got the latter.
 fn be_punctual() -> bool {
     // Without them the path is less exact, which its lateness shows.
     let _ = nix::sys::prctl::set_timerslack(1);
-    let Ok(lowest) = ThreadPriorityValue::try_from(1) else {
+    let Ok(priority) = ThreadPriorityValue::try_from(PRIORITY) else {
         return false;
     };
     set_thread_priority_and_policy(
         thread_native_id(),
-        ThreadPriority::Crossplatform(lowest),
+        ThreadPriority::Crossplatform(priority),
         ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
     )
     .is_ok()

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -33,8 +33,12 @@ const REST: Duration = Duration::from_millis(300);
 /// The interval at which a run looks whether it is interrupted.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Priority of the programs over other work; real-time priority is the path's.
-const NICE: &str = "-15";
+/// How programs get the least real-time priority, below the path's: a program that waits for a core
+/// is late like a path.
+const PUNCTUAL: [&str; 3] = ["chrt", "--rr", "1"];
+
+/// How they get priority where that is not permitted.
+const PREFERRED: [&str; 3] = ["nice", "-n", "-15"];
 
 /// Bytes of a read.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -51,6 +55,8 @@ const SEGMENT_BYTES: u32 = (1350 + WIRE_OVERHEAD_BYTES - 40) as u32;
 pub struct Place {
     /// The folder of gallop-server and gallop-client.
     programs: PathBuf,
+    /// The command that gives programs priority.
+    priority: [&'static str; 3],
     /// The folder that is served.
     served: PathBuf,
     /// The server's certificate and key.
@@ -82,17 +88,26 @@ impl Place {
             .with_context(|| file.display().to_string())?;
         let certificate =
             gallop_interop::server::certificate::Certificate::self_signed(&folder.join("certs"))?;
+        let [program, arguments @ ..] = PUNCTUAL;
+        let is_permitted = Command::new(program)
+            .args(arguments)
+            .arg("true")
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
         Ok(Place {
             programs,
+            priority: if is_permitted { PUNCTUAL } else { PREFERRED },
             served,
             certificate: [certificate.chain, certificate.key],
         })
     }
 
     fn program(&self, name: &str) -> Command {
-        let mut command = Command::new("nice");
+        let [program, arguments @ ..] = self.priority;
+        let mut command = Command::new(program);
         command
-            .args(["-n", NICE])
+            .args(arguments)
             .arg(self.programs.join(name))
             .env_remove("RUST_LOG");
         command

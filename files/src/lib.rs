@@ -20,6 +20,11 @@ pub struct WholeFile(Place);
 #[derive(Debug)]
 enum Place {
     Temporary(NamedTempFile, PathBuf),
+    /// The same for a file that must not take the place of another.
+    New(NamedTempFile, PathBuf),
+    /// A file without a name, which is gone when the program is.
+    #[cfg(target_os = "linux")]
+    Nameless(File, PathBuf),
     Device(File),
 }
 
@@ -34,14 +39,20 @@ impl WholeFile {
         WholeFile::with_mode(path, 0o666)
     }
 
-    /// Begins a file that takes the place of whatever has that name, even of a link or a device,
-    /// and that only its owner can read: for names that somebody else chose.
+    /// Begins a file that only its owner can read, and that takes the place of no other: for names
+    /// that somebody else chose. On Linux nothing of it is left even if the program is killed, where
+    /// the file system has files without names.
     ///
     /// # Errors
     ///
     /// The folder does not exist or cannot be written to.
-    pub fn replace(path: &Path) -> io::Result<WholeFile> {
-        temporary(path.to_owned(), PRIVATE).map(WholeFile)
+    pub fn create_new(path: &Path) -> io::Result<WholeFile> {
+        let path = path.to_owned();
+        #[cfg(target_os = "linux")]
+        if let Ok(file) = nameless(folder(&path)) {
+            return Ok(WholeFile(Place::Nameless(file, path)));
+        }
+        named(&path, PRIVATE).map(|file| WholeFile(Place::New(file, path)))
     }
 
     fn with_mode(path: &Path, mode: u32) -> io::Result<WholeFile> {
@@ -60,9 +71,16 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system; then the earlier file is still there.
+    /// Those of the file system; then the earlier file is still there. `AlreadyExists` if there is
+    /// a file that a [new](Self::create_new) one must not replace.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
+            Place::New(file, path) => file
+                .persist_noclobber(path)
+                .map(drop)
+                .map_err(|lost| lost.error),
+            #[cfg(target_os = "linux")]
+            Place::Nameless(file, path) => link(&file, &path),
             Place::Temporary(file, path) => file.persist(path).map(drop).map_err(|lost| lost.error),
             Place::Device(_) => Ok(()),
         }
@@ -72,14 +90,18 @@ impl WholeFile {
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Place::Temporary(file, _) => file.write(bytes),
+            Place::Temporary(file, _) | Place::New(file, _) => file.write(bytes),
+            #[cfg(target_os = "linux")]
+            Place::Nameless(file, _) => file.write(bytes),
             Place::Device(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Place::Temporary(file, _) => file.flush(),
+            Place::Temporary(file, _) | Place::New(file, _) => file.flush(),
+            #[cfg(target_os = "linux")]
+            Place::Nameless(file, _) => file.flush(),
             Place::Device(file) => file.flush(),
         }
     }
@@ -140,11 +162,40 @@ fn fill(mut file: WholeFile, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn temporary(path: PathBuf, mode: u32) -> io::Result<Place> {
+    Ok(Place::Temporary(named(&path, mode)?, path))
+}
+
+/// A file with a temporary name beside `path`.
+fn named(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
-    let file = builder.tempfile_in(folder(&path))?;
-    Ok(Place::Temporary(file, path))
+    builder.tempfile_in(folder(path))
+}
+
+/// A file without a name (open(2), `O_TMPFILE`).
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    OpenOptions::new()
+        .write(true)
+        .mode(PRIVATE)
+        .custom_flags(nix::fcntl::OFlag::O_TMPFILE.bits())
+        .open(folder)
+}
+
+/// Gives a file without a name its name, if no other has it.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    use nix::fcntl::{AT_FDCWD, AtFlags};
+
+    let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = AtFlags::AT_SYMLINK_FOLLOW;
+    nix::unistd::linkat(AT_FDCWD, nameless.as_str(), AT_FDCWD, path, flags)?;
+    Ok(())
 }
 
 fn folder(path: &Path) -> &Path {
@@ -216,21 +267,35 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"after");
     }
 
-    #[cfg(unix)]
     #[test]
-    fn a_link_can_be_replaced() {
-        use std::os::unix::fs::symlink;
-
+    fn a_new_file_takes_the_place_of_none() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        write(&file, b"before").unwrap();
-        symlink(&file, &link).unwrap();
-        let mut replacing = WholeFile::replace(&link).unwrap();
-        replacing.write_all(b"after").unwrap();
-        replacing.finish().unwrap();
-        assert!(fs::symlink_metadata(&link).unwrap().is_file());
-        assert_eq!(fs::read(&link).unwrap(), b"after");
-        assert_eq!(fs::read(&file).unwrap(), b"before");
+        let path = folder.path().join("file");
+        let by_name = |path: &Path| {
+            let file = named(path, PRIVATE).unwrap();
+            WholeFile(Place::New(file, path.to_owned()))
+        };
+        for begin in [by_name, |path: &Path| WholeFile::create_new(path).unwrap()] {
+            let (mut first, mut second) = (begin(&path), begin(&path));
+            first.write_all(b"first").unwrap();
+            second.write_all(b"second").unwrap();
+            assert!(!path.exists());
+            first.finish().unwrap();
+            let refused = second.finish().unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&path).unwrap(), b"first");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_new_file_has_no_name_before_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = WholeFile::create_new(&folder.path().join("file")).unwrap();
+        file.write_all(b"begun").unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     #[test]
@@ -252,7 +317,12 @@ mod tests {
         fs::write(path("plain"), "").unwrap();
         write(&path("whole"), b"").unwrap();
         write_private(&path("private"), b"").unwrap();
+        WholeFile::create_new(&path("new"))
+            .unwrap()
+            .finish()
+            .unwrap();
         assert_eq!(mode("whole"), mode("plain"));
         assert_eq!(mode("private") & 0o077, 0);
+        assert_eq!(mode("new") & 0o077, 0);
     }
 }

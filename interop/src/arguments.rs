@@ -1,12 +1,17 @@
 //! Flags that server and client share.
 
+use std::fmt;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use gallop::stack::quiche::Selection;
 use gallop_network::units::{Size, Span, UnitError};
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{self, Writer};
 
 /// The end of a program's long help: examples, and every controller with its options.
 pub fn with_controllers(examples: &str) -> String {
@@ -47,10 +52,29 @@ impl Log {
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);
         match self.log {
-            Format::Text => builder.init(),
+            Format::Text => builder.fmt_fields(text_fields()).init(),
+            // JSON has escapes of its own.
             Format::Json => builder.json().flatten_event(true).init(),
         }
     }
+}
+
+/// The fields of a line of the log. Here is the one place where texts of peers are made harmless: no
+/// character of theirs begins a line or controls a terminal.
+fn text_fields() -> impl for<'writer> FormatFields<'writer> {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        if field.name() != "message" {
+            write!(writer, "{}=", field.name())?;
+        }
+        for character in format!("{value:?}").chars() {
+            match character.is_control() {
+                true => write!(writer, "{}", character.escape_default())?,
+                false => writer.write_char(character)?,
+            }
+        }
+        Ok(())
+    };
+    format::debug_fn(field).delimited(" ")
 }
 
 /// Assumptions about a path before it is measured.
@@ -94,7 +118,44 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    /// A place for lines of a log.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_else_writes_lines_into_the_log() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .fmt_fields(text_fields())
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let path = "/\n2026 INFO forged\r\u{1b}[2J\u{9b}";
+            tracing::info!(path, shown = %path, "message with {path}");
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        assert!(text.ends_with('\n'));
+        let line = text.trim_end_matches('\n');
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+        assert_eq!(line.matches("forged").count(), 3, "{line}");
+    }
 
     #[test]
     fn sizes_are_in_bytes() {

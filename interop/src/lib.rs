@@ -6,6 +6,7 @@ pub mod arguments;
 pub mod body;
 pub mod client;
 pub mod congestion_control;
+mod fields;
 pub mod outbox;
 pub mod qvis;
 pub mod server;

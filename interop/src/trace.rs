@@ -103,14 +103,18 @@ impl Traces {
 pub struct KeyLog(File);
 
 impl KeyLog {
-    /// Appends to `path`.
+    /// Appends to `path`. Who reads the file can read the connections: if it is new, only its owner
+    /// may.
     ///
     /// # Errors
     ///
     /// It cannot be opened for writing.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(KeyLog(file))
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(KeyLog(options.open(path)?))
     }
 
     /// A writer for one connection.

@@ -27,8 +27,12 @@ const CONNECTION_WINDOW_BYTES: u64 = 64 << 20;
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 1 << 20;
 const INITIAL_CONNECTION_WINDOW_BYTES: u64 = 10 << 20;
 
-/// Streams that a peer may have open: the most that the interop runner allows.
-const STREAMS: u64 = 1_000;
+/// Requests that a client may have open, as RFC 9114 §6.1 advises: each takes memory, and may have a
+/// file open.
+pub const REQUESTS: u64 = 100;
+
+/// Unidirectional streams that a peer may have open; HTTP/3 needs three.
+const UNIDIRECTIONAL_STREAMS: u64 = 16;
 
 /// quiche's configuration for either end.
 ///
@@ -54,8 +58,9 @@ pub fn config(
     config.set_initial_max_stream_data_uni(INITIAL_STREAM_WINDOW_BYTES);
     config.set_max_connection_window(CONNECTION_WINDOW_BYTES);
     config.set_max_stream_window(STREAM_WINDOW_BYTES);
-    config.set_initial_max_streams_bidi(STREAMS);
-    config.set_initial_max_streams_uni(16);
+    // Only clients open streams of both directions (RFC 9114 §6.1): the server allows them some.
+    config.set_initial_max_streams_bidi(0);
+    config.set_initial_max_streams_uni(UNIDIRECTIONAL_STREAMS);
     config.set_active_connection_id_limit(8);
     config.enable_early_data();
     config.enable_pacing(pacing != Pacing::Off);
@@ -74,20 +79,31 @@ pub fn connection_id() -> quiche::Result<quiche::ConnectionId<'static>> {
     Ok(quiche::ConnectionId::from_vec(id))
 }
 
-/// Gives the peer as many of our connection ids as it takes, so that it can migrate.
+/// A token of a stateless reset that nobody can guess.
+///
+/// # Errors
+///
+/// BoringSSL has no random numbers.
+pub fn random_token() -> quiche::Result<u128> {
+    let mut token = [0; 16];
+    boring::rand::rand_bytes(&mut token).map_err(|_| quiche::Error::CryptoFail)?;
+    Ok(u128::from_be_bytes(token))
+}
+
+/// Gives the peer as many of our connection ids as it takes, with their tokens, so that it can
+/// migrate.
 ///
 /// # Errors
 ///
 /// quiche's or BoringSSL's.
 pub fn issue_connection_ids(
     connection: &mut quiche::Connection,
+    token: impl Fn(&quiche::ConnectionId<'_>) -> quiche::Result<u128>,
     mut issued: impl FnMut(quiche::ConnectionId<'static>),
 ) -> quiche::Result<()> {
     while connection.scids_left() > 0 {
         let id = connection_id()?;
-        let mut token = [0; 16];
-        boring::rand::rand_bytes(&mut token).map_err(|_| quiche::Error::CryptoFail)?;
-        connection.new_scid(&id, u128::from_be_bytes(token), false)?;
+        connection.new_scid(&id, token(&id)?, false)?;
         issued(id);
     }
     Ok(())

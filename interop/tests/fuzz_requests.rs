@@ -42,13 +42,18 @@ const PATH_PIECES: [&str; 24] = [
     "é",
 ];
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 16] = [
     "range",
-    // Names that make a section malformed (RFC 9114 §4.1.2 and §4.3).
+    // Names that make a section malformed (RFC 9114 §4.2 and §4.3), some of them by their values.
     ":path",
     ":status",
     "Range",
     "",
+    "a b",
+    "connection",
+    "transfer-encoding",
+    "te",
+    "host",
     "if-range",
     "if-match",
     "if-none-match",
@@ -57,7 +62,7 @@ const FIELDS: [&str; 11] = [
     "content-length",
 ];
 
-const VALUE_PIECES: [&str; 20] = [
+const VALUE_PIECES: [&str; 22] = [
     "bytes=",
     "-",
     "-",
@@ -78,6 +83,8 @@ const VALUE_PIECES: [&str; 20] = [
     "Thu, 01 Jan 1970 00:00:00 GMT",
     " ",
     "\n",
+    "trailers",
+    "localhost",
 ];
 
 /// A client's message.
@@ -88,7 +95,7 @@ enum Asked {
         #[generator(0..METHODS.len())]
         method: usize,
         path: Vec<Piece<24>>,
-        fields: Vec<(Field, Vec<Piece<20>>)>,
+        fields: Vec<(Field, Vec<Piece<22>>)>,
     },
     /// The bytes of a stream of the interop runner's HTTP/0.9.
     Line {
@@ -134,10 +141,15 @@ fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// The request of a header section, which is one if every name is that of a field.
+/// The request of a header section, which is one if it keeps the rules as they are stated here.
 fn section(method: &str, path: &str, fields: &[(&str, String)]) -> Option<Request> {
     let path = format!("/{path}");
-    let begin = [(":method", method), (":path", path.as_str())];
+    let begin = [
+        (":method", method),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", path.as_str()),
+    ];
     let rest = fields.iter().map(|(name, value)| (*name, value.as_str()));
     let list: Vec<_> = begin
         .into_iter()
@@ -145,10 +157,57 @@ fn section(method: &str, path: &str, fields: &[(&str, String)]) -> Option<Reques
         .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
         .collect();
     let request = Request::from_fields(&list);
-    let is_field = |name: &str| !name.is_empty() && !name.contains(':') && name != "Range";
-    let is_sound = !method.is_empty() && fields.iter().all(|(name, _)| is_field(name));
-    assert_eq!(request.is_some(), is_sound, "{list:?}");
-    request
+    let is_sound = !method.is_empty() && is_path(&path) && are_fields(fields);
+    assert_eq!(request.is_ok(), is_sound, "{list:?}: {request:?}");
+    request.ok()
+}
+
+/// A path and a query as URIs have them (RFC 3986 §3.3 and §3.4), with characters beside that are
+/// often sent as they are.
+fn is_path(path: &str) -> bool {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let is_plain = |text: &str, but: &str| {
+        text.chars()
+            .all(|letter| !letter.is_ascii() || letter.is_ascii_graphic() && !but.contains(letter))
+    };
+    is_plain(path, "#<>`") && is_plain(query, "#<>\"")
+}
+
+/// RFC 9114 §4.2: names are tokens in lower case (RFC 9110 §5.6.2), none is about the connection, and
+/// no value has a control character but the tab (RFC 9110 §5.5).
+fn are_fields(fields: &[(&str, String)]) -> bool {
+    let is_token = |letter: char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || "!#$%&'*+-.^_`|~".contains(letter)
+    };
+    let blank = [' ', '\t'];
+    let is_field = |(name, value): &(&str, String)| {
+        let is_named = !name.is_empty() && name.chars().all(is_token);
+        let is_text = value
+            .trim_matches(blank)
+            .bytes()
+            .all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7f);
+        let value = value.trim_matches(blank);
+        let is_allowed = match *name {
+            "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
+                false
+            }
+            "te" => value.eq_ignore_ascii_case("trailers"),
+            "host" => value == "localhost",
+            _ => true,
+        };
+        is_named && is_text && is_allowed
+    };
+    let count = |wanted: &str| fields.iter().filter(|(name, _)| *name == wanted).count();
+    let length = fields.iter().find(|(name, _)| *name == "content-length");
+    let is_length = |value: &str| {
+        !value.is_empty()
+            && value.bytes().all(|byte| byte.is_ascii_digit())
+            && value.parse::<u64>().is_ok()
+    };
+    fields.iter().all(is_field)
+        && count("host") <= 1
+        && count("content-length") <= 1
+        && length.is_none_or(|(_, value)| is_length(value.trim_matches(blank)))
 }
 
 fn check(files: &Files, request: &Request) {
@@ -204,7 +263,7 @@ fn fuzz_requests() {
         &Request {
             method: "HEAD".to_owned(),
             path: "/ten.txt".to_owned(),
-            fields: Vec::new(),
+            ..Request::default()
         },
     );
     let tag = field(&head, "etag").expect("a tag").to_owned();

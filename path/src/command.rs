@@ -61,7 +61,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   gallop-path run -- ping -c 3 10.18.100.100
   gallop-path run --rate 10mbit --delay 15ms --queue 25p \\
-      --server './gallop-server --root .' \\
+      --server './gallop-server --listen 0.0.0.0:4433 --root .' \\
       -- ./gallop-client --insecure https://10.18.100.100:4433/file
   gallop-path run --loss 30%,burst=3 --blackhole on=5s,off=2s --seed 7
       (no command: prints where the namespaces are, for nsenter, and waits for Ctrl-C)

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use quiche::h3::{self, NameValue};
+use quiche::h3;
 use quiche::{Connection, Shutdown};
 
 use crate::body::Body;
+use crate::client::response::Head;
 use crate::client::transfer::{Job, Outcome, Transfer};
+use crate::fields;
 
 /// RFC 9114 §8.1.
 const REQUEST_CANCELLED: u64 = 0x10c;
+const MESSAGE_ERROR: u64 = 0x10e;
+
+/// The largest header section that is read, as RFC 9114 §4.2.2 counts.
+const MAX_FIELDS_BYTES: u64 = 64 << 10;
 
 /// The transfers of a connection.
 pub(super) struct Exchange {
@@ -28,7 +34,9 @@ enum Protocol {
 
 impl Exchange {
     pub(super) fn http3(connection: &mut Connection) -> h3::Result<Self> {
-        let h3 = h3::Connection::with_transport(connection, &h3::Config::new()?)?;
+        let mut config = h3::Config::new()?;
+        config.set_max_field_section_size(MAX_FIELDS_BYTES);
+        let h3 = h3::Connection::with_transport(connection, &config)?;
         Ok(Exchange::new(Protocol::Http3(Box::new(h3))))
     }
 
@@ -121,71 +129,106 @@ impl Exchange {
     }
 
     fn read_http3(&mut self, connection: &mut Connection) {
-        let mut buffer = [0; 64 << 10];
         loop {
             let Protocol::Http3(h3) = &mut self.protocol else {
                 return;
             };
             match h3.poll(connection) {
                 Ok((stream, h3::Event::Headers { list, .. })) => {
-                    if let Some(transfer) = self.transfers.get_mut(&stream) {
-                        let status = status(&list);
-                        // 1xx are interim (RFC 9110 §15.2); trailers have none.
-                        if transfer.status.is_none_or(|status| status < 200) {
-                            transfer.status = status;
-                        }
+                    if let Err(error) = self.receive_fields(stream, &list) {
+                        self.give_up(connection, stream, MESSAGE_ERROR, error, false);
                     }
                 }
-                Ok((stream, h3::Event::Data)) => {
-                    while let Ok(bytes) = h3.recv_body(connection, stream, &mut buffer) {
-                        self.received_bytes += bytes as u64;
-                        let Some(transfer) = self.transfers.get_mut(&stream) else {
-                            continue;
-                        };
-                        if let Err(error) = transfer.receive(&buffer[..bytes]) {
-                            let _ = connection.stream_shutdown(
-                                stream,
-                                Shutdown::Read,
-                                REQUEST_CANCELLED,
-                            );
-                            end(
-                                &mut self.transfers,
-                                &mut self.finished,
-                                stream,
-                                Some(error),
-                                true,
-                            );
-                            break;
-                        }
-                    }
-                }
+                Ok((stream, h3::Event::Data)) => self.receive_data(connection, stream),
                 Ok((stream, h3::Event::Finished)) => {
-                    let status = self.transfers.get(&stream).and_then(|t| t.status);
-                    let error = status
-                        .is_none()
-                        .then(|| "a response without a status".to_owned());
-                    end(
-                        &mut self.transfers,
-                        &mut self.finished,
-                        stream,
-                        error,
-                        false,
-                    );
+                    let error = self.transfers.get(&stream).and_then(|transfer| {
+                        match transfer.has_head() {
+                            true => transfer.shortage(),
+                            false => Some("a response without a status".to_owned()),
+                        }
+                    });
+                    self.end(stream, error, false);
                 }
-                Ok((stream, h3::Event::Reset(code))) => {
-                    let error = Some(format!("reset by the server (code {code:#x})"));
-                    end(
-                        &mut self.transfers,
-                        &mut self.finished,
-                        stream,
-                        error,
-                        false,
-                    );
-                }
+                Ok((stream, h3::Event::Reset(code))) => self.end(stream, Some(reset(code)), false),
                 Ok((_, h3::Event::PriorityUpdate | h3::Event::GoAway)) => {}
                 Err(_) => return, // Done, or the connection is closed by quiche.
             }
         }
+    }
+
+    /// Reads a header or trailer section; the error says why it is malformed.
+    fn receive_fields(&mut self, stream: u64, list: &[h3::Header]) -> Result<(), String> {
+        let Some(transfer) = self.transfers.get_mut(&stream) else {
+            return Ok(());
+        };
+        let malformed = |error| format!("a malformed response: {error}");
+        if transfer.has_head() {
+            return fields::check_trailers(list).map_err(malformed);
+        }
+        // 1xx are interim (RFC 9110 §15.2).
+        let head = Head::from_fields(list, transfer.job.method).map_err(malformed)?;
+        transfer.status = Some(head.status);
+        transfer.promised_bytes = head.content_length;
+        Ok(())
+    }
+
+    fn receive_data(&mut self, connection: &mut Connection, stream: u64) {
+        let mut buffer = [0; 64 << 10];
+        loop {
+            let Protocol::Http3(h3) = &mut self.protocol else {
+                return;
+            };
+            let bytes = match h3.recv_body(connection, stream, &mut buffer) {
+                Ok(bytes) => bytes,
+                // No event tells of this reset any more.
+                Err(h3::Error::TransportError(quiche::Error::StreamReset(code))) => {
+                    self.end(stream, Some(reset(code)), false);
+                    return;
+                }
+                Err(_) => return, // Done, or the connection is closed by quiche.
+            };
+            self.received_bytes += bytes as u64;
+            let Some(transfer) = self.transfers.get_mut(&stream) else {
+                continue;
+            };
+            let (code, error, is_local) = if !transfer.has_head() {
+                (MESSAGE_ERROR, "a body without a header".to_owned(), false)
+            } else if transfer.is_excess(bytes) {
+                let error = "more bytes came than the response's length".to_owned();
+                (MESSAGE_ERROR, error, false)
+            } else if let Err(error) = transfer.receive(&buffer[..bytes]) {
+                (REQUEST_CANCELLED, error, true)
+            } else {
+                continue;
+            };
+            self.give_up(connection, stream, code, error, is_local);
+            return;
+        }
+    }
+
+    /// Ends a transfer, and its stream.
+    fn give_up(
+        &mut self,
+        connection: &mut Connection,
+        stream: u64,
+        code: u64,
+        error: String,
+        is_local: bool,
+    ) {
+        // The stream may be gone already.
+        let _ = connection.stream_shutdown(stream, Shutdown::Read, code);
+        let _ = connection.stream_shutdown(stream, Shutdown::Write, code);
+        self.end(stream, Some(error), is_local);
+    }
+
+    fn end(&mut self, stream: u64, error: Option<String>, is_local: bool) {
+        end(
+            &mut self.transfers,
+            &mut self.finished,
+            stream,
+            error,
+            is_local,
+        );
     }
 
     fn read_hq(&mut self, connection: &mut Connection) {
@@ -216,9 +259,7 @@ impl Exchange {
                     Err(quiche::Error::Done) => break,
                     Err(error) => {
                         let error = match error {
-                            quiche::Error::StreamReset(code) => {
-                                format!("reset by the server (code {code:#x})")
-                            }
+                            quiche::Error::StreamReset(code) => reset(code),
                             error => error.to_string(),
                         };
                         end(
@@ -332,7 +373,7 @@ fn head(transfer: &Transfer) -> Vec<h3::Header> {
         .collect()
 }
 
-fn status(list: &[h3::Header]) -> Option<u16> {
-    let status = list.iter().find(|header| header.name() == b":status")?;
-    std::str::from_utf8(status.value()).ok()?.parse().ok()
+/// The error of a transfer that the server has reset.
+fn reset(code: u64) -> String {
+    format!("reset by the server (code {code:#x})")
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use boring::error::ErrorStack;
 use boring::x509::X509;
 use quiche::{Config, Connection};
 use serde::Serialize;
@@ -171,7 +172,11 @@ impl Link {
         if !self.connection.is_established() {
             return;
         }
-        if let Err(error) = transport::issue_connection_ids(&mut self.connection, |_| {}) {
+        if let Err(error) = transport::issue_connection_ids(
+            &mut self.connection,
+            |_| transport::random_token(),
+            |_| {},
+        ) {
             tracing::debug!(%error, "no more connection ids");
         }
         while self.connection.retired_scid_next().is_some() {}
@@ -211,26 +216,30 @@ impl Link {
         Conditions::new(&self.host, self.peer.port(), &settings.trust)
     }
 
-    /// Checks the certificate's address; BoringSSL checks only names.
+    /// Checks what BoringSSL does not: an address, and that a name is one of the certificate's
+    /// alternative names. Its common name does not count (RFC 9110 §4.3.4).
     fn check_name(&self, settings: &Settings) -> Result<(), Failure> {
-        let ip = match self.host {
-            Host::Domain(_) => return Ok(()),
-            Host::Ipv4(ip) => IpAddr::from(ip),
-            Host::Ipv6(ip) => IpAddr::from(ip),
-        };
         if settings.insecure {
             return Ok(());
         }
         let is_for = |certificate: &[u8]| {
-            X509::from_der(certificate)
-                .and_then(|certificate| certificate.check_ip_asc(&ip.to_string()))
+            let certificate = X509::from_der(certificate)?;
+            match &self.host {
+                Host::Ipv4(ip) => certificate.check_ip_asc(&ip.to_string()),
+                Host::Ipv6(ip) => certificate.check_ip_asc(&ip.to_string()),
+                // BoringSSL has compared the names, if there are any.
+                Host::Domain(_) => Ok(certificate
+                    .subject_alt_names()
+                    .is_some_and(|names| names.iter().any(|name| name.dnsname().is_some()))),
+            }
         };
         match self.connection.peer_cert().map(is_for) {
-            Some(Ok(true)) => Ok(()),
+            Some(Ok::<_, ErrorStack>(true)) => Ok(()),
             // A resumed session was checked when it began.
             None if self.connection.is_resumed() => Ok(()),
             _ => Err(Failure::Certificate(format!(
-                "the server's certificate is not for {ip}"
+                "the server's certificate is not for {}",
+                self.host
             ))),
         }
     }

@@ -6,6 +6,7 @@ mod failure;
 mod link;
 mod origin;
 mod report;
+mod response;
 mod session;
 mod settings;
 mod transfer;
@@ -41,6 +42,9 @@ const READS_PER_TURN: usize = 16;
 /// Runs the client with these flags; the report is complete even after a failure.
 pub fn run(arguments: &Arguments) -> (Report, Result<(), Failure>) {
     let mut report = Report::default();
+    if arguments.insecure {
+        tracing::warn!("--insecure: anybody can pretend to be the server");
+    }
     let result = Client::new(arguments).and_then(|mut client| {
         let result = client.run(arguments, &mut report);
         client.finish(&mut report);
@@ -266,7 +270,10 @@ fn request(link: &mut Link, origins: &mut [Origin], parallel: u64) {
     let Some(exchange) = &mut link.exchange else {
         return;
     };
+    let is_early = !link.connection.is_established();
     while (exchange.active() as u64) < parallel
+        // Early data can be repeated by others: no upload is sent in it (RFC 8470 §4).
+        && jobs.front().is_some_and(|job| !is_early || job.upload.is_none())
         && let Some(job) = jobs.pop_front()
     {
         if let Some(job) = exchange.request(&mut link.connection, job) {

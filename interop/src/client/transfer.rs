@@ -47,10 +47,11 @@ enum Sink {
 /// A transfer in progress.
 pub(super) struct Transfer {
     pub(super) job: Job,
-    /// The size of the upload.
     /// The bytes that are still to be sent: the upload, or the end of a raw request.
     pub(super) body: Body,
     pub(super) status: Option<u16>,
+    /// The length of the response's content, if its header section says so.
+    pub(super) promised_bytes: Option<u64>,
     sink: Sink,
     begun: Instant,
     first_byte: Option<Instant>,
@@ -139,6 +140,7 @@ impl Transfer {
                 job,
                 body,
                 status: None,
+                promised_bytes: None,
                 sink,
                 begun: now,
                 first_byte: None,
@@ -147,17 +149,56 @@ impl Transfer {
         }
     }
 
-    /// True unless the response's status is known to be an error.
-    fn is_success(&self) -> bool {
-        self.status
-            .is_none_or(|status| (200..400).contains(&status))
+    /// True if the final header section has come, or the protocol has none.
+    pub(super) fn has_head(&self) -> bool {
+        self.status.is_some_and(|status| status >= 200)
     }
 
-    /// More of the response's body; the text of an error is not kept as a file.
+    /// True if the request has a field of one of these names.
+    fn asks(&self, names: &[&str]) -> bool {
+        let mut fields = self.job.fields.iter();
+        fields.any(|(name, _)| names.contains(&name.as_str()))
+    }
+
+    /// True unless the body is known to be other than what was asked for, such as the text of an
+    /// error or a part that nobody wanted.
+    fn is_wanted(&self) -> bool {
+        match self.status {
+            None => true,
+            Some(206) => self.asks(&["range"]),
+            Some(status) => (200..300).contains(&status),
+        }
+    }
+
+    /// The error of a status, if it is one.
+    fn status_error(&self) -> Option<String> {
+        let status = self.status?;
+        let is_unchanged = status == 304 && self.asks(&["if-none-match", "if-modified-since"]);
+        match status {
+            _ if is_unchanged || self.is_wanted() => None,
+            206 => Some("status 206, but no part was asked for".to_owned()),
+            _ => Some(format!("status {status}")),
+        }
+    }
+
+    /// The error of a response that ends before its length.
+    pub(super) fn shortage(&self) -> Option<String> {
+        let promised = self.promised_bytes?;
+        (self.received_bytes < promised)
+            .then(|| format!("{} of {promised} bytes came", self.received_bytes))
+    }
+
+    /// True if so many more bytes are beyond the response's length.
+    pub(super) fn is_excess(&self, bytes: usize) -> bool {
+        self.promised_bytes
+            .is_some_and(|promised| self.received_bytes + bytes as u64 > promised)
+    }
+
+    /// More of the response's body.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.first_byte.get_or_insert_with(Instant::now);
         self.received_bytes += bytes.len() as u64;
-        if !self.is_success() {
+        if !self.is_wanted() {
             return Ok(());
         }
         match &mut self.sink {
@@ -171,7 +212,8 @@ impl Transfer {
 
     /// Ends the transfer, with an error if it is not complete.
     pub(super) fn end(self, error: Option<String>, is_local: bool) -> Outcome {
-        let is_success = self.is_success();
+        let status_error = self.status_error();
+        let is_wanted = self.is_wanted();
         let since = |time: Instant| time.saturating_duration_since(self.begun).as_secs_f64();
         let mut outcome = Outcome {
             url: self.job.url.to_string(),
@@ -184,10 +226,9 @@ impl Transfer {
             error,
             is_local,
         };
-        if outcome.error.is_none() && !is_success {
-            outcome.error = self.status.map(|status| format!("status {status}"));
-        }
+        outcome.error = outcome.error.or(status_error);
         if outcome.error.is_none()
+            && is_wanted
             && let Sink::File(file, path) = self.sink
             && let Err(error) = file.finish()
         {

@@ -8,6 +8,7 @@ use quiche::{Config, Header, RecvInfo, Type};
 
 use crate::outbox::{Outbox, Pacing};
 use crate::server::chooser::Chooser;
+use crate::server::reset::Resets;
 use crate::server::retry::Tokens;
 use crate::server::rules::Facts;
 use crate::server::session::Session;
@@ -25,6 +26,7 @@ pub(super) struct Acceptance {
     pub(super) chooser: Arc<Chooser>,
     pub(super) pacing: Pacing,
     pub(super) tokens: Tokens,
+    pub(super) resets: Resets,
     /// If true every client proves its address, otherwise only while half of the room is taken.
     pub(super) always_retry: bool,
     pub(super) max_connections: usize,
@@ -65,6 +67,11 @@ impl Acceptance {
         info: RecvInfo,
         open: usize,
     ) -> quiche::Result<Answer> {
+        if header.ty == Type::Short {
+            let port = info.to.port();
+            let reset = self.resets.answer(&header.dcid, port, datagram_bytes)?;
+            return Ok(reset.map_or(Answer::None, Answer::Reply));
+        }
         let mut reply = [0; MIN_INITIAL_BYTES];
         if datagram_bytes < MIN_INITIAL_BYTES {
             return Ok(Answer::None);
@@ -87,10 +94,13 @@ impl Acceptance {
         // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): an attacker
         // who forges addresses cannot take it.
         let is_filling = 2 * open >= self.max_connections;
-        if self.always_retry || is_filling {
-            let now = SystemTime::now();
+        let now = SystemTime::now();
+        // Also when no token is asked for any more: the client expects to be told the connection IDs
+        // of the Retry that it follows (RFC 9000 §7.3).
+        let is_answer = !token.is_empty();
+        if is_answer || self.always_retry || is_filling {
             original = self.tokens.check(token, info.from, &header.dcid, now);
-            if original.is_none() {
+            if original.is_none() && (self.always_retry || is_filling) {
                 let token = self.tokens.make(info.from, &header.dcid, &id, now)?;
                 let length = quiche::retry(
                     &header.scid,
@@ -102,6 +112,8 @@ impl Acceptance {
                 )?;
                 return Ok(Answer::Reply(reply[..length].to_vec()));
             }
+        }
+        if original.is_some() {
             // The id of the Retry stays, so that the client need not change it again.
             id = header.dcid.clone().into_owned();
         }
@@ -117,6 +129,8 @@ impl Acceptance {
             .as_ref()
             .unwrap_or(self.chooser.otherwise())
             .configure(&mut self.config)?;
+        let reset_token = self.resets.token(&id, info.to.port())?;
+        self.config.set_stateless_reset_token(Some(reset_token));
         let connection =
             quiche::accept(&id, original.as_ref(), info.to, info.from, &mut self.config)?;
         let ids = vec![id, header.dcid.clone().into_owned()];

@@ -28,14 +28,15 @@ Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2
     after_long_help = arguments::with_controllers(EXAMPLE)
 )]
 pub struct Arguments {
-    /// Address and port to listen on; can be given several times [default: port 4433 of all
-    /// addresses]
+    /// Address and port to listen on, such as 0.0.0.0:4433 or [::]:4433 for all; can be given several
+    /// times [default: port 4433 of 127.0.0.1 and ::1, which only this machine reaches]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<SocketAddr>,
 
-    /// Folder whose files are served
-    #[arg(long, default_value = ".", value_name = "FOLDER")]
-    pub root: PathBuf,
+    /// Folder whose files are served, but for hidden ones [default: the current folder, and only if
+    /// no address is open to others]
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
 
     /// Congestion controller; --help lists all, with their options
     #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
@@ -67,7 +68,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "cert", value_name = "FOLDER")]
     pub cert_dir: Option<PathBuf>,
 
-    /// Folder for uploads (POST, PUT); without it, their bytes are counted and dropped
+    /// Folder for uploads (POST, PUT), none of which takes the place of another file; without it,
+    /// their bytes are counted and dropped
     #[arg(long, value_name = "FOLDER")]
     pub upload_dir: Option<PathBuf>,
 
@@ -91,6 +93,11 @@ pub struct Arguments {
     /// to prove their address first (Retry)
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub max_connections: usize,
+
+    /// Limit of the memory that connections hold. If all together hold more, the one that holds
+    /// most is closed; so is one that alone holds more than an eighth
+    #[arg(long, default_value = "1gb", value_parser = arguments::bytes, value_name = "SIZE")]
+    pub memory: u64,
 
     /// Close a connection after this time without packets
     #[arg(long, default_value = "30s", value_name = "TIME")]

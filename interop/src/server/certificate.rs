@@ -12,9 +12,7 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{SslContextBuilder, SslFiletype, SslMethod};
-use boring::x509::extension::{
-    BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
-};
+use boring::x509::extension::{BasicConstraints, ExtendedKeyUsage, SubjectAlternativeName};
 use boring::x509::{X509, X509NameBuilder};
 
 /// A certificate chain and its key, both PEM.
@@ -86,14 +84,17 @@ impl Certificate {
             chain: folder.join("cert.pem"),
             key: folder.join("key.pem"),
         };
-        if certificate.is_fresh() {
-            return Ok(certificate);
-        }
         let at = |what, path: &Path| {
             let path = path.to_owned();
             move |error| CertificateError::File { what, path, error }
         };
         fs::create_dir_all(folder).map_err(at("certificate folder", folder))?;
+        // Of servers that start at the same time, one makes it.
+        let lock = lock(folder);
+        if certificate.is_fresh() {
+            return Ok(certificate);
+        }
+        let _lock = lock.map_err(at("certificate folder", folder))?;
         let (chain, key) = make()?;
         // The key first: a certificate without its key is never there.
         gallop_files::write_private(&certificate.key, &key.private_key_to_pem_pkcs8()?)
@@ -168,6 +169,20 @@ pub fn default_folder() -> Result<PathBuf, CertificateError> {
         .ok_or(CertificateError::NoHome)
 }
 
+/// A lock that other servers with this folder wait for. Its file stays.
+#[cfg(target_os = "linux")]
+fn lock(folder: &Path) -> io::Result<impl Drop> {
+    use nix::fcntl::{Flock, FlockArg};
+
+    let file = fs::File::create(folder.join("lock"))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lock(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// A certificate for this machine alone, with an EC P-256 key as the interop runner's have.
 fn make() -> Result<(X509, PKey<Private>), ErrorStack> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
@@ -188,14 +203,10 @@ fn make() -> Result<(X509, PKey<Private>), ErrorStack> {
     let until = Asn1Time::days_from_now(VALID_DAYS)?;
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
-    let constraints = BasicConstraints::new().critical().ca().build()?;
+    // Not an authority: who trusts it trusts nothing that its key signs. It names no usage of the key:
+    // BoringSSL takes a certificate that signs itself for such only if that is among its usages.
+    let constraints = BasicConstraints::new().critical().build()?;
     builder.append_extension(&constraints)?;
-    let usage = KeyUsage::new()
-        .critical()
-        .digital_signature()
-        .key_cert_sign()
-        .build()?;
-    builder.append_extension(&usage)?;
     let extended = ExtendedKeyUsage::new().server_auth().build()?;
     builder.append_extension(&extended)?;
     let mut names = SubjectAlternativeName::new();
@@ -228,6 +239,30 @@ mod tests {
         fs::write(&made.chain, "damaged").unwrap();
         Certificate::self_signed(&below).unwrap().context().unwrap();
         assert_ne!(fs::read(&made.key).unwrap(), key);
+    }
+
+    #[test]
+    fn servers_that_start_together_share_one() {
+        for _ in 0..10 {
+            let folder = tempfile::tempdir().unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..6 {
+                    scope.spawn(|| {
+                        let made = Certificate::self_signed(folder.path()).unwrap();
+                        made.context().map(drop).unwrap();
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn it_is_no_authority() {
+        let (certificate, _) = make().unwrap();
+        let der = certificate.to_der().unwrap();
+        let has = |bytes: &[u8]| der.windows(bytes.len()).any(|window| window == bytes);
+        // Basic constraints, critical and empty (RFC 5280 §4.2.1.9).
+        assert!(has(b"\x55\x1d\x13\x01\x01\xff\x04\x02\x30\x00"));
     }
 
     #[test]

@@ -29,7 +29,12 @@ impl Delivery {
 
     /// quiche forgets a stream when its last byte is acknowledged, or nobody wants it any more.
     fn tidy(&mut self, connection: &mut Connection) {
-        self.streams
-            .retain(|stream| connection.stream_capacity(*stream).is_ok());
+        self.streams.retain(|stream| is_wanted(connection, *stream));
     }
+}
+
+/// True if a stream's response can still be sent or acknowledged: the client has not said that it
+/// wants no more, and quiche has not forgotten the stream.
+pub(super) fn is_wanted(connection: &mut Connection, stream: u64) -> bool {
+    connection.stream_capacity(stream).is_ok()
 }

@@ -101,7 +101,10 @@ impl Files {
 fn relative(url_path: &str) -> Option<PathBuf> {
     let path = url_path.split(['?', '#']).next()?.strip_prefix('/')?;
     let path = percent_decode_str(path).decode_utf8().ok()?;
-    if path.contains('\0') {
+    // Names that begin with a dot are hidden, but for those that are for the public (RFC 8615).
+    let is_hidden =
+        |name: &str| name.starts_with('.') && !matches!(name, "." | ".." | ".well-known");
+    if path.contains('\0') || path.split('/').any(is_hidden) {
         return None;
     }
     let path = match path.as_ref() {
@@ -193,6 +196,23 @@ mod tests {
             assert!(!served(&files, outside), "{outside}");
         }
         assert!(matches!(files.find("/below"), Found::Folder));
+    }
+
+    #[test]
+    fn hidden_files_are_not_served() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in [".git", ".well-known"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+            std::fs::write(root.join(name).join("file"), "file").unwrap();
+        }
+        std::fs::write(root.join(".env"), "secret").unwrap();
+        let files = Files::new(root).unwrap();
+        assert!(served(&files, "/.well-known/file"));
+        assert!(served(&files, "/./.well-known/../.well-known/file"));
+        for hidden in ["/.env", "/%2eenv", "/.git/file", "/.git/../.env", "/.git"] {
+            assert!(matches!(files.find(hidden), Found::Nothing), "{hidden}");
+        }
     }
 
     #[test]

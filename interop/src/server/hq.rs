@@ -7,10 +7,9 @@ use quiche::{Connection, Shutdown};
 
 use crate::body::Body;
 use crate::server::Service;
-use crate::server::delivery::Delivery;
+use crate::server::delivery::{self, Delivery};
 use crate::server::request::Request;
 use crate::server::respond::respond;
-use crate::server::responses::Responses;
 
 /// The longest request line.
 const MAX_REQUEST_BYTES: usize = 8 << 10;
@@ -21,8 +20,11 @@ const NO_FILE: u64 = 1;
 /// A connection of raw requests.
 #[derive(Default)]
 pub(super) struct Hq {
+    /// Requests whose line has not come to its end.
     requests: BTreeMap<u64, Vec<u8>>,
-    responses: Responses<(Request, Body)>,
+    /// Requests to be answered in this turn.
+    asked: Vec<(u64, Request)>,
+    responses: BTreeMap<u64, (Request, Body)>,
     delivery: Delivery,
 }
 
@@ -47,19 +49,25 @@ impl Hq {
                     Err(quiche::Error::Done) => break,
                     Err(_) => {
                         self.requests.remove(&stream);
-                        self.responses.remove(stream);
+                        self.asked.retain(|(asked, _)| *asked != stream);
+                        self.responses.remove(&stream);
                         let _ = connection.stream_shutdown(stream, Shutdown::Write, NO_FILE);
                         break;
                     }
                 }
             }
         }
+        // quiche tells of a response only as long as it keeps the stream.
+        self.responses
+            .retain(|stream, _| delivery::is_wanted(connection, *stream));
         self.begin(connection, service);
     }
 
     fn receive(&mut self, connection: &mut Connection, stream: u64, bytes: &[u8], end: bool) {
         // Bidirectional streams of the client (RFC 9000 §2.1).
-        if !stream.is_multiple_of(4) || self.responses.contains(stream) {
+        let is_known = self.responses.contains_key(&stream)
+            || self.asked.iter().any(|(asked, _)| *asked == stream);
+        if !stream.is_multiple_of(4) || is_known {
             return;
         }
         let request = self.requests.entry(stream).or_default();
@@ -70,27 +78,32 @@ impl Hq {
         }
         let request = self.requests.remove(&stream).unwrap_or_default();
         match Request::from_line(&request).filter(|_| !is_too_long) {
-            Some(request) => self.responses.ask(stream, request),
+            Some(request) => self.asked.push((stream, request)),
             None => refuse(connection, stream),
         }
     }
 
-    /// Begins the responses whose turn it is.
+    /// Begins the responses that were asked for.
     fn begin(&mut self, connection: &mut Connection, service: &Service) {
-        while let Some((stream, request)) = self.responses.next() {
+        for (stream, request) in std::mem::take(&mut self.asked) {
+            if !delivery::is_wanted(connection, stream) {
+                continue;
+            }
             let response = respond(&service.files, &request);
             match response.status {
-                200 => self.responses.send(stream, (request, response.body)),
+                200 => {
+                    self.responses.insert(stream, (request, response.body));
+                }
                 _ => refuse(connection, stream),
             }
         }
     }
 
     /// Writes as much of the responses as the connection takes; true if that was anything.
-    pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
+    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
         let mut any = false;
         for stream in connection.writable() {
-            let Some((request, body)) = self.responses.sending(stream) else {
+            let Some((request, body)) = self.responses.get_mut(&stream) else {
                 continue;
             };
             let finished = loop {
@@ -116,11 +129,10 @@ impl Hq {
                 }
             };
             if finished {
-                self.responses.remove(stream);
+                self.responses.remove(&stream);
                 self.delivery.written(connection, stream);
             }
         }
-        self.begin(connection, service);
         any
     }
 }

@@ -5,33 +5,47 @@ use std::collections::BTreeMap;
 use quiche::h3;
 use quiche::{Connection, Shutdown};
 
+use crate::fields;
 use crate::server::Service;
-use crate::server::delivery::Delivery;
+use crate::server::delivery::{self, Delivery};
 use crate::server::request::Request;
 use crate::server::respond::{Response, respond};
-use crate::server::responses::Responses;
 use crate::server::upload::Upload;
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
 const INTERNAL_ERROR: u64 = 0x102;
+const FRAME_UNEXPECTED: u64 = 0x105;
+const REQUEST_REJECTED: u64 = 0x10b;
+const REQUEST_INCOMPLETE: u64 = 0x10d;
 const MESSAGE_ERROR: u64 = 0x10e;
 
-/// The largest header section that is read.
-const MAX_FIELDS_BYTES: u64 = 32 << 10;
+/// The largest header section that is read, as RFC 9114 §4.2.2 counts.
+const MAX_FIELDS_BYTES: u64 = 16 << 10;
 
-/// Uploads of one connection at a time: each may have a file open.
-const MAX_UPLOADS: usize = 100;
-
-/// An HTTP/3 connection of a client.
+/// An HTTP/3 connection of a client. Its streams are as many as the client may have open, and no
+/// more than that is kept for them.
 pub(super) struct Http3 {
     h3: h3::Connection,
-    responses: Responses<Outgoing>,
-    uploads: BTreeMap<u64, (Request, Upload)>,
+    /// Requests whose end has not come.
+    incoming: BTreeMap<u64, Incoming>,
+    /// Requests to be answered in this turn.
+    asked: Vec<(u64, Request)>,
+    responses: BTreeMap<u64, Outgoing>,
     delivery: Delivery,
     /// The first stream ID that is no longer served.
     end: u64,
     leaving: bool,
+}
+
+/// A request whose end has not come.
+struct Incoming {
+    /// The length of its content, if its header section says so.
+    promised_bytes: Option<u64>,
+    received_bytes: u64,
+    has_trailers: bool,
+    /// The upload that its content belongs to, until that is answered.
+    upload: Option<(Request, Upload)>,
 }
 
 /// A response that is being sent.
@@ -47,8 +61,9 @@ impl Http3 {
         config.set_max_field_section_size(MAX_FIELDS_BYTES);
         Ok(Http3 {
             h3: h3::Connection::with_transport(connection, &config)?,
-            responses: Responses::default(),
-            uploads: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            asked: Vec::new(),
+            responses: BTreeMap::new(),
             delivery: Delivery::default(),
             end: 0,
             leaving: false,
@@ -57,9 +72,11 @@ impl Http3 {
 
     /// True if every response that was asked for has arrived.
     pub(super) fn is_idle(&mut self, connection: &mut Connection) -> bool {
-        self.responses.is_empty()
-            && self.uploads.is_empty()
-            && self.delivery.is_complete(connection)
+        let uploads = self
+            .incoming
+            .values()
+            .any(|incoming| incoming.upload.is_some());
+        !uploads && self.responses.is_empty() && self.delivery.is_complete(connection)
     }
 
     /// Tells the client that new requests are no longer served.
@@ -79,15 +96,8 @@ impl Http3 {
                     self.begin(connection, service, stream, &list, more_frames);
                 }
                 Ok((stream, h3::Event::Data)) => self.receive(connection, stream),
-                Ok((stream, h3::Event::Finished)) => {
-                    if let Some((request, upload)) = self.uploads.remove(&stream) {
-                        self.answer(stream, request, upload.finish());
-                    }
-                }
-                Ok((stream, h3::Event::Reset(_))) => {
-                    self.uploads.remove(&stream);
-                    self.abandon(connection, stream, NO_ERROR);
-                }
+                Ok((stream, h3::Event::Finished)) => self.finish(connection, stream),
+                Ok((stream, h3::Event::Reset(_))) => self.abandon(connection, stream, NO_ERROR),
                 Ok((_, h3::Event::PriorityUpdate | h3::Event::GoAway)) => {}
                 Err(h3::Error::Done) => break,
                 Err(error) => {
@@ -97,15 +107,22 @@ impl Http3 {
                 }
             }
         }
-        self.begin_responses(service);
+        self.forget_unwanted(connection);
+        for (stream, request) in std::mem::take(&mut self.asked) {
+            if delivery::is_wanted(connection, stream) {
+                let response = respond(&service.files, &request);
+                self.answer(stream, request, response);
+            }
+        }
     }
 
-    /// Begins the responses whose turn it is.
-    fn begin_responses(&mut self, service: &Service) {
-        while let Some((stream, request)) = self.responses.next() {
-            let response = respond(&service.files, &request);
-            self.answer(stream, request, response);
-        }
+    /// Forgets what the client wants no more. quiche tells of a response only as long as it keeps
+    /// the stream, and of a request until its end has been read.
+    fn forget_unwanted(&mut self, connection: &mut Connection) {
+        self.responses
+            .retain(|stream, _| delivery::is_wanted(connection, *stream));
+        self.incoming
+            .retain(|stream, _| !connection.stream_finished(*stream));
     }
 
     fn begin(
@@ -116,58 +133,107 @@ impl Http3 {
         list: &[h3::Header],
         more_frames: bool,
     ) {
-        if self.uploads.contains_key(&stream) {
-            return; // Trailers, which nothing here needs.
+        if let Some(incoming) = self.incoming.get_mut(&stream) {
+            incoming.has_trailers = true;
+            if let Err(error) = fields::check_trailers(list) {
+                tracing::debug!(%error, "malformed trailers");
+                self.abandon(connection, stream, MESSAGE_ERROR);
+            }
+            return;
         }
         if self.leaving && stream >= self.end {
-            self.abandon(connection, stream, 0x10b); // H3_REQUEST_REJECTED
+            self.abandon(connection, stream, REQUEST_REJECTED);
             return;
         }
         self.end = self.end.max(stream + 4);
-        let Some(request) = Request::from_fields(list) else {
-            self.abandon(connection, stream, MESSAGE_ERROR);
-            return;
-        };
-        let response = match request.method.as_str() {
-            "GET" | "HEAD" => {
-                self.responses.ask(stream, request);
+        let request = match Request::from_fields(list) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::debug!(%error, "malformed request");
+                self.abandon(connection, stream, MESSAGE_ERROR);
                 return;
             }
+        };
+        let mut incoming = Incoming {
+            promised_bytes: request.content_length,
+            received_bytes: 0,
+            has_trailers: false,
+            upload: None,
+        };
+        if !more_frames && incoming.is_short() {
+            self.abandon(connection, stream, MESSAGE_ERROR);
+            return;
+        }
+        match request.method.as_str() {
+            "GET" | "HEAD" => self.asked.push((stream, request)),
             // Early data may be a replay (RFC 8470).
             "POST" | "PUT" if connection.is_in_early_data() => {
-                Response::text(425, "not in early data\n")
-            }
-            "POST" | "PUT" if self.uploads.len() >= MAX_UPLOADS => {
-                Response::text(503, "too many uploads at a time\n")
+                self.answer(stream, request, Response::text(425, "not in early data\n"));
             }
             "POST" | "PUT" => match service.uploads.begin(&request.path) {
-                Ok(upload) if more_frames => {
-                    self.uploads.insert(stream, (request, upload));
-                    return;
-                }
-                Ok(upload) => upload.finish(),
-                Err(refusal) => refusal,
+                Ok(upload) => incoming.upload = Some((request, upload)),
+                Err(refusal) => self.answer(stream, request, refusal),
             },
-            _ => Response::text(405, "GET, HEAD, POST and PUT are served\n")
-                .with("allow", "GET, HEAD, POST, PUT"),
-        };
-        self.answer(stream, request, response);
+            _ => {
+                let response = Response::text(405, "GET, HEAD, POST and PUT are served\n")
+                    .with("allow", "GET, HEAD, POST, PUT");
+                self.answer(stream, request, response);
+            }
+        }
+        self.incoming.insert(stream, incoming);
     }
 
     fn receive(&mut self, connection: &mut Connection, stream: u64) {
         let mut buffer = [0; 16 << 10];
-        while let Ok(bytes) = self.h3.recv_body(connection, stream, &mut buffer) {
-            let Some((_, upload)) = self.uploads.get_mut(&stream) else {
-                continue; // The body of a request that is answered already.
-            };
-            if let Err(refusal) = upload.write(&buffer[..bytes]) {
-                if let Some((request, _)) = self.uploads.remove(&stream) {
-                    self.answer(stream, request, refusal);
+        loop {
+            let bytes = match self.h3.recv_body(connection, stream, &mut buffer) {
+                Ok(bytes) => bytes,
+                // No event tells of this reset any more.
+                Err(h3::Error::TransportError(quiche::Error::StreamReset(_))) => {
+                    self.abandon(connection, stream, NO_ERROR);
+                    return;
                 }
-                // The rest is not needed (RFC 9114 §4.1.1).
-                let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
+                Err(_) => return, // Done, or closed by quiche.
+            };
+            let Some(incoming) = self.incoming.get_mut(&stream) else {
+                continue; // Of a request that is given up.
+            };
+            if incoming.has_trailers {
+                // RFC 9114 §4.1. `Done` says that it is closed already.
+                let _ = connection.close(true, FRAME_UNEXPECTED, b"DATA after trailers");
                 return;
             }
+            incoming.received_bytes += bytes as u64;
+            if incoming.is_long() {
+                self.abandon(connection, stream, MESSAGE_ERROR);
+                return;
+            }
+            let Some((request, mut upload)) = incoming.upload.take() else {
+                continue; // Of a request that is answered already.
+            };
+            match upload.write(&buffer[..bytes]) {
+                Ok(()) => incoming.upload = Some((request, upload)),
+                Err(refusal) => {
+                    self.answer(stream, request, refusal);
+                    // The rest is not needed (RFC 9114 §4.1.1).
+                    let _ = connection.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The client's half of a stream has ended.
+    fn finish(&mut self, connection: &mut Connection, stream: u64) {
+        let Some(incoming) = self.incoming.remove(&stream) else {
+            // No request came, or it is given up already, and this changes nothing.
+            self.abandon(connection, stream, REQUEST_INCOMPLETE);
+            return;
+        };
+        if incoming.is_short() {
+            self.abandon(connection, stream, MESSAGE_ERROR);
+        } else if let Some((request, upload)) = incoming.upload {
+            self.answer(stream, request, upload.finish());
         }
     }
 
@@ -177,21 +243,23 @@ impl Http3 {
             response,
             head_sent: false,
         };
-        self.responses.send(stream, outgoing);
+        self.responses.insert(stream, outgoing);
     }
 
     fn abandon(&mut self, connection: &mut Connection, stream: u64, error: u64) {
-        self.responses.remove(stream);
+        self.incoming.remove(&stream);
+        self.asked.retain(|(asked, _)| *asked != stream);
+        self.responses.remove(&stream);
         // The stream may be gone already.
         let _ = connection.stream_shutdown(stream, Shutdown::Read, error);
         let _ = connection.stream_shutdown(stream, Shutdown::Write, error);
     }
 
     /// Writes as much of the responses as the connection takes; true if that was anything.
-    pub(super) fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
+    pub(super) fn write(&mut self, connection: &mut Connection) -> bool {
         let mut any = false;
         for stream in connection.writable() {
-            let Some(outgoing) = self.responses.sending(stream) else {
+            let Some(outgoing) = self.responses.get_mut(&stream) else {
                 continue;
             };
             match outgoing.write(&mut self.h3, connection, stream) {
@@ -199,15 +267,28 @@ impl Http3 {
                     any |= progress.any;
                     if progress.finished {
                         outgoing.log();
-                        self.responses.remove(stream);
+                        self.responses.remove(&stream);
                         self.delivery.written(connection, stream);
                     }
                 }
                 Err(code) => self.abandon(connection, stream, code),
             }
         }
-        self.begin_responses(service);
         any
+    }
+}
+
+impl Incoming {
+    /// True if less came than was promised.
+    fn is_short(&self) -> bool {
+        self.promised_bytes
+            .is_some_and(|promised| self.received_bytes < promised)
+    }
+
+    /// True if more came than was promised.
+    fn is_long(&self) -> bool {
+        self.promised_bytes
+            .is_some_and(|promised| self.received_bytes > promised)
     }
 }
 

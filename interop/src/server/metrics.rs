@@ -1,7 +1,8 @@
 //! Metrics for operators: counts and distributions per congestion controller, for Prometheus.
 
+use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use quiche::Connection;
 
 /// The interval at which an active connection is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The time after which metrics are served again when they could not be.
+const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Controller {
@@ -44,6 +48,8 @@ pub struct Metrics {
     rtt: Family<Controller, Histogram>,
     queueing_delay: Family<Controller, Histogram>,
     refused: Counter,
+    shed: Counter,
+    memory: Gauge,
 }
 
 fn delays() -> Histogram {
@@ -66,6 +72,8 @@ impl Default for Metrics {
             rtt: Family::new_with_constructor(delays),
             queueing_delay: Family::new_with_constructor(delays),
             refused: Counter::default(),
+            shed: Counter::default(),
+            memory: Gauge::default(),
         };
         let mut registry = Registry::with_prefix("gallop");
         registry.register(
@@ -87,6 +95,17 @@ impl Default for Metrics {
             "connections_refused",
             "Connections not accepted because there were too many",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "connections_shed",
+            "Connections closed because they held too much memory",
+            metrics.shed.clone(),
+        );
+        registry.register_with_unit(
+            "connections_memory",
+            "Memory that all connections hold",
+            Unit::Bytes,
+            metrics.memory.clone(),
         );
         for (name, help, family) in [
             ("sent", "UDP payload sent", &metrics.sent_bytes),
@@ -155,6 +174,16 @@ impl Metrics {
     /// A connection was not accepted.
     pub(super) fn refuse(&self) {
         self.refused.inc();
+    }
+
+    /// A connection held too much memory.
+    pub(super) fn shed(&self) {
+        self.shed.inc();
+    }
+
+    /// All connections together hold so much memory.
+    pub(super) fn hold(&self, bytes: i64) {
+        self.memory.set(bytes);
     }
 
     /// A connection got its controller.
@@ -276,19 +305,32 @@ impl Metrics {
     ///
     /// The address is taken, or does not belong to this machine.
     pub fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
-        let bound = server.server_addr().to_ip().unwrap_or(address);
+        let listener = TcpListener::bind(address)?;
+        let bound = listener.local_addr()?;
         let metrics = self.clone();
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
-                for request in server.incoming_requests() {
-                    let response = metrics.response(request.url());
-                    // A scraper that is gone needs no answer.
-                    let _ = request.respond(response);
+                loop {
+                    // Ends when a connection cannot be accepted, such as when too many files are open.
+                    if let Err(error) = metrics.answer(&listener) {
+                        tracing::warn!(%error, "metrics cannot be served for a moment");
+                    }
+                    thread::sleep(PAUSE);
                 }
             })?;
         Ok(bound)
+    }
+
+    /// Answers until a connection cannot be accepted.
+    fn answer(&self, listener: &TcpListener) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let server = tiny_http::Server::from_listener(listener.try_clone()?, None)?;
+        loop {
+            let request = server.recv()?;
+            let response = self.response(request.url());
+            // A scraper that is gone needs no answer.
+            let _ = request.respond(response);
+        }
     }
 
     fn response(&self, path: &str) -> tiny_http::Response<io::Cursor<Vec<u8>>> {

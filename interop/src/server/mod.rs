@@ -13,10 +13,11 @@ mod delivery;
 pub mod files;
 mod hq;
 mod http3;
+mod memory;
 pub mod metrics;
 pub mod request;
+mod reset;
 pub mod respond;
-mod responses;
 mod retry;
 pub mod rules;
 mod session;
@@ -74,6 +75,11 @@ impl Server {
     /// The addresses on which it listens.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.sockets.iter().map(Socket::local_address)
+    }
+
+    /// Its metrics, which go on while it runs.
+    pub fn metrics(&self) -> Metrics {
+        self.sessions.metrics()
     }
 
     /// The address at which it serves metrics.

@@ -1,6 +1,25 @@
 //! Requests of clients over any version of HTTP.
 
+use http::header;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, HeaderValue, Method};
 use quiche::h3::NameValue;
+
+pub use crate::fields::Malformed;
+use crate::fields::Section;
+
+/// The pseudo-header fields of requests (RFC 9114 §4.3.1), without their colons.
+const PSEUDO: [&str; 4] = ["method", "scheme", "authority", "path"];
+
+/// The fields that answers depend on; others are not kept.
+const KEPT: [HeaderName; 6] = [
+    header::RANGE,
+    header::IF_RANGE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+];
 
 /// A request without its body.
 #[derive(Debug, Default)]
@@ -9,34 +28,43 @@ pub struct Request {
     pub method: String,
     /// The path with its query, percent-encoded as it came.
     pub path: String,
-    /// Names in lower case.
+    /// The fields that the answer may depend on, with names in lower case.
     pub fields: Vec<(String, String)>,
+    /// The length that its content is said to have, in bytes.
+    pub content_length: Option<u64>,
 }
 
 impl Request {
-    /// The request of an HTTP/3 header section; `None` if it is malformed (RFC 9114 §4.1.2).
-    pub fn from_fields(list: &[impl NameValue]) -> Option<Request> {
-        let mut request = Request::default();
-        let mut is_begun = false;
-        for header in list {
-            let name = std::str::from_utf8(header.name()).ok()?;
-            let value = String::from_utf8_lossy(header.value()).into_owned();
-            if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                return None;
-            }
-            match name {
-                ":method" if request.method.is_empty() && !is_begun => request.method = value,
-                ":path" if request.path.is_empty() && !is_begun => request.path = value,
-                ":scheme" | ":authority" if !is_begun => {}
-                name if name.starts_with(':') || name.is_empty() => return None,
-                name => {
-                    is_begun = true;
-                    request.fields.push((name.to_owned(), value));
-                }
-            }
-        }
-        let is_complete = !request.method.is_empty() && !request.path.is_empty();
-        is_complete.then_some(request)
+    /// The request of an HTTP/3 header section.
+    ///
+    /// # Errors
+    ///
+    /// It is malformed (RFC 9114 §4.1.2).
+    pub fn from_fields(list: &[impl NameValue]) -> Result<Request, Malformed> {
+        let section = Section::parse(list, &PSEUDO)?;
+        let method = section.pseudo("method").map(HeaderValue::as_bytes);
+        let method = method
+            .and_then(|method| Method::from_bytes(method).ok())
+            .ok_or(Malformed("no :method"))?;
+        check_authority(&section, &method)?;
+        let path = match method {
+            Method::CONNECT => String::new(),
+            _ => path(&section, &method)?,
+        };
+        let kept = |name: &HeaderName| {
+            let values = section.fields.get_all(name).iter();
+            let values: Vec<_> = values
+                .map(|value| String::from_utf8_lossy(value.as_bytes()))
+                .collect();
+            // Values of one name are a list (RFC 9110 §5.3).
+            (!values.is_empty()).then(|| (name.as_str().to_owned(), values.join(", ")))
+        };
+        Ok(Request {
+            method: method.as_str().to_owned(),
+            path,
+            fields: KEPT.iter().filter_map(kept).collect(),
+            content_length: section.content_length()?,
+        })
     }
 
     /// The request of a line of the interop runner's HTTP/0.9, `GET /path`; `None` if it is none.
@@ -47,7 +75,7 @@ impl Request {
         Some(Request {
             method: "GET".to_owned(),
             path: path.to_owned(),
-            fields: Vec::new(),
+            ..Request::default()
         })
     }
 
@@ -60,36 +88,64 @@ impl Request {
     }
 }
 
+/// Checks `:scheme`, `:authority` and `host` (RFC 9114 §4.3.1 and §4.4).
+fn check_authority(section: &Section, method: &Method) -> Result<(), Malformed> {
+    let mut hosts = section.fields.get_all(header::HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Malformed("host twice"));
+    }
+    let authority = section.pseudo("authority");
+    if let (Some(authority), Some(host)) = (authority, host)
+        && authority != host
+    {
+        return Err(Malformed(":authority and host differ"));
+    }
+    let is_sound = |value: &HeaderValue| {
+        let parsed = Authority::try_from(value.as_bytes());
+        // Without user information.
+        parsed.is_ok() && !value.as_bytes().contains(&b'@')
+    };
+    let named = authority.or(host);
+    if *method == Method::CONNECT {
+        let is_whole = section.pseudo("scheme").is_none()
+            && section.pseudo("path").is_none()
+            && authority.is_some_and(is_sound);
+        return match is_whole {
+            true => Ok(()),
+            false => Err(Malformed("CONNECT names an authority, and nothing else")),
+        };
+    }
+    let scheme = section.pseudo("scheme").map(HeaderValue::as_bytes);
+    let scheme = scheme
+        .and_then(|scheme| Scheme::try_from(scheme).ok())
+        .ok_or(Malformed("no :scheme"))?;
+    let needs_authority = scheme == Scheme::HTTP || scheme == Scheme::HTTPS;
+    match named {
+        None if needs_authority => Err(Malformed("neither :authority nor host")),
+        Some(named) if !is_sound(named) => Err(Malformed("no sound :authority or host")),
+        _ => Ok(()),
+    }
+}
+
+/// The path of a request that is not CONNECT.
+fn path(section: &Section, method: &Method) -> Result<String, Malformed> {
+    let wrong = Malformed("no sound :path");
+    let path = section.pseudo("path").ok_or(wrong)?.as_bytes();
+    let is_sound = match path.first() {
+        Some(b'/') => PathAndQuery::try_from(path).is_ok() && !path.contains(&b'#'),
+        Some(b'*') => path.len() == 1 && *method == Method::OPTIONS,
+        _ => false,
+    };
+    match std::str::from_utf8(path) {
+        Ok(path) if is_sound => Ok(path.to_owned()),
+        _ => Err(wrong),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quiche::h3::Header;
-
-    fn request(fields: &[(&str, &str)]) -> Option<Request> {
-        let list: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
-        Request::from_fields(&list)
-    }
-
-    #[test]
-    fn malformed_requests_are_refused() {
-        let good = [(":method", "GET"), (":path", "/"), ("range", "bytes=0-1")];
-        assert_eq!(request(&good).unwrap().fields.len(), 1);
-        for bad in [
-            &[][..],
-            &[(":method", "GET")],
-            &[(":path", "/")],
-            &[(":method", "GET"), (":path", "")],
-            &[(":method", "GET"), (":method", "GET"), (":path", "/")],
-            &[(":method", "GET"), ("a", "b"), (":path", "/")],
-            &[(":method", "GET"), (":path", "/"), ("Range", "bytes=0-1")],
-            &[(":method", "GET"), (":path", "/"), (":other", "x")],
-        ] {
-            assert!(request(bad).is_none(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn lines() {

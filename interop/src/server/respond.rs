@@ -228,6 +228,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (name.to_string(), value.to_string()))
                 .collect(),
+            content_length: None,
         };
         let mut response = respond(&site.files, &request);
         let mut text = String::new();

@@ -21,8 +21,9 @@ const FILLS_PER_TURN: usize = 16;
 const INTERNAL_ERROR: u64 = 0x1;
 const CONNECTION_REFUSED: u64 = 0x2;
 
-/// The code with which a connection ends in order (RFC 9114 §8.1).
+/// The codes with which a connection ends in order, and one that takes too much (RFC 9114 §8.1).
 const H3_NO_ERROR: u64 = 0x100;
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
 
 pub(super) struct Session {
     pub(super) connection: Connection,
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub(super) sampled: Option<Sampled>,
     /// True once its trace has begun.
     pub(super) is_traced: bool,
+    /// The memory that it holds.
+    pub(super) held_bytes: i64,
     /// The time at which it wakes next, as in the server's agenda.
     pub(super) wake: Option<Instant>,
     outbox: Outbox,
@@ -64,10 +67,10 @@ impl Application {
         }
     }
 
-    fn write(&mut self, connection: &mut Connection, service: &Service) -> bool {
+    fn write(&mut self, connection: &mut Connection) -> bool {
         match self {
-            Application::Http3(http3) => http3.write(connection, service),
-            Application::Hq(hq) => hq.write(connection, service),
+            Application::Http3(http3) => http3.write(connection),
+            Application::Hq(hq) => hq.write(connection),
         }
     }
 
@@ -105,6 +108,7 @@ impl Session {
             ids,
             sampled: None,
             is_traced: false,
+            held_bytes: 0,
             wake: None,
             outbox,
             establish_until,
@@ -143,7 +147,7 @@ impl Session {
             );
             self.close(false, CONNECTION_REFUSED);
         }
-        let turn = self.send(service, sockets, scratch);
+        let turn = self.send(sockets, scratch);
         if let Some(sampled) = &mut self.sampled {
             service.metrics.sample(sampled, &self.connection, now);
         }
@@ -185,7 +189,7 @@ impl Session {
 
     /// Sends waiting packets, and only then fills the connection: data that is written while
     /// packets wait for their release would pile up in it.
-    fn send(&mut self, service: &Service, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
+    fn send(&mut self, sockets: &[Socket], scratch: &mut [u8]) -> Turn {
         let mut fills = 0;
         loop {
             match self.outbox.send(&mut self.connection, sockets, scratch) {
@@ -200,7 +204,7 @@ impl Session {
             let is_filled = self
                 .application
                 .as_mut()
-                .is_some_and(|application| application.write(&mut self.connection, service));
+                .is_some_and(|application| application.write(&mut self.connection));
             if !is_filled {
                 return Turn::Done;
             }
@@ -242,6 +246,13 @@ impl Session {
         if is_idle {
             self.end();
         }
+    }
+
+    /// Closes the connection because it holds too much memory, and sends the close at once.
+    pub(super) fn shed(&mut self, sockets: &[Socket], scratch: &mut [u8]) {
+        self.application = None;
+        self.close(true, H3_EXCESSIVE_LOAD);
+        self.send(sockets, scratch);
     }
 
     /// Closes the connection without an error.

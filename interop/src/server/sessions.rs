@@ -10,6 +10,8 @@ use quiche::{ConnectionId, Header, RecvInfo, SendInfo};
 use crate::outbox;
 use crate::server::Service;
 use crate::server::acceptance::{Acceptance, Accepted, Answer};
+use crate::server::memory::{Limits, measured};
+use crate::server::metrics::Metrics;
 use crate::server::session::Session;
 use crate::socket::Socket;
 use crate::transport;
@@ -30,10 +32,13 @@ pub(super) struct Sessions {
     ready: BTreeSet<u64>,
     blocked: BTreeSet<u64>,
     scratch: Vec<u8>,
+    limits: Limits,
+    /// The memory that all sessions hold.
+    held_bytes: i64,
 }
 
 impl Sessions {
-    pub(super) fn new(acceptance: Acceptance, service: Service) -> Self {
+    pub(super) fn new(acceptance: Acceptance, service: Service, limits: Limits) -> Self {
         Sessions {
             acceptance,
             service,
@@ -44,7 +49,13 @@ impl Sessions {
             ready: BTreeSet::new(),
             blocked: BTreeSet::new(),
             scratch: vec![0; SCRATCH_BYTES],
+            limits,
+            held_bytes: 0,
         }
+    }
+
+    pub(super) fn metrics(&self) -> Metrics {
+        self.service.metrics.clone()
     }
 
     /// The time at which the next session wakes.
@@ -85,7 +96,10 @@ impl Sessions {
         if is_undecided {
             self.acceptance.chooser.begin(session.facts);
         }
-        if let Err(error) = session.connection.recv(datagram, info)
+        let (received, change) = measured(|| session.connection.recv(datagram, info));
+        session.held_bytes += change;
+        self.held_bytes += change;
+        if let Err(error) = received
             && error != quiche::Error::Done
         {
             tracing::debug!(from = %info.from, %error, "packet");
@@ -113,10 +127,12 @@ impl Sessions {
         info: RecvInfo,
     ) -> quiche::Result<Option<u64>> {
         let open = self.sessions.len();
+        let (answer, held_bytes) =
+            measured(|| self.acceptance.accept(datagram_bytes, header, info, open));
         let Accepted {
             mut session,
             controller,
-        } = match self.acceptance.accept(datagram_bytes, header, info, open)? {
+        } = match answer? {
             Answer::Session(accepted) => *accepted,
             Answer::Reply(datagram) => {
                 send(sockets, &datagram, info);
@@ -134,6 +150,8 @@ impl Sessions {
                 Err(error) => tracing::warn!(%error, "no key log"),
             }
         }
+        session.held_bytes = held_bytes;
+        self.held_bytes += held_bytes;
         let number = self.next;
         self.next += 1;
         for id in &session.ids {
@@ -189,6 +207,35 @@ impl Sessions {
         for id in std::mem::take(&mut self.ready) {
             self.turn(sockets, id);
         }
+        while self.held_bytes > self.limits.all_bytes
+            && let Some(id) = self.largest()
+        {
+            self.shed(sockets, id);
+        }
+        self.service.metrics.hold(self.held_bytes);
+    }
+
+    /// The session that holds the most memory.
+    fn largest(&self) -> Option<u64> {
+        let held = self.sessions.iter();
+        held.max_by_key(|(_, session)| session.held_bytes)
+            .map(|(id, _)| *id)
+    }
+
+    /// Closes a session that holds too much memory, without waiting for what is left of it.
+    fn shed(&mut self, sockets: &[Socket], id: u64) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        tracing::warn!(
+            id = session.connection.trace_id(),
+            client = %session.peer(),
+            held_bytes = session.held_bytes,
+            "too much memory"
+        );
+        self.service.metrics.shed();
+        session.shed(sockets, &mut self.scratch);
+        self.remove(id);
     }
 
     fn turn(&mut self, sockets: &[Socket], id: u64) {
@@ -198,15 +245,26 @@ impl Sessions {
         if let Some(wake) = session.wake.take() {
             self.agenda.remove(&(wake, id));
         }
-        let next = session.turn(&self.service, sockets, &mut self.scratch);
+        let (next, change) = measured(|| session.turn(&self.service, sockets, &mut self.scratch));
+        session.held_bytes += change;
+        self.held_bytes += change;
         if next.over {
             self.remove(id);
             return;
         }
-        let issued = transport::issue_connection_ids(&mut session.connection, |connection_id| {
-            self.ids.insert(connection_id.clone(), id);
-            session.ids.push(connection_id);
-        });
+        if session.held_bytes > self.limits.each_bytes {
+            self.shed(sockets, id);
+            return;
+        }
+        let port = session.facts.local.port();
+        let issued = transport::issue_connection_ids(
+            &mut session.connection,
+            |connection_id| self.acceptance.resets.token(connection_id, port),
+            |connection_id| {
+                self.ids.insert(connection_id.clone(), id);
+                session.ids.push(connection_id);
+            },
+        );
         if let Err(error) = issued {
             tracing::debug!(%error, "no more connection ids");
         }
@@ -230,9 +288,14 @@ impl Sessions {
         let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
+        self.held_bytes -= session.held_bytes;
         for connection_id in &session.ids {
             self.ids.remove(connection_id);
         }
+        if let Some(wake) = session.wake {
+            self.agenda.remove(&(wake, id));
+        }
+        self.ready.remove(&id);
         self.blocked.remove(&id);
         // A client without a ClientHello gets no line in the log.
         let Some(sampled) = session.sampled.take() else {

@@ -1,8 +1,8 @@
 //! Starting a server: everything that can fail before it serves.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use mio::{Interest, Poll, Token};
 
@@ -12,7 +12,9 @@ use crate::server::arguments::Arguments;
 use crate::server::certificate::{self, Certificate, CertificateError};
 use crate::server::chooser::Chooser;
 use crate::server::files::Files;
+use crate::server::memory::Limits;
 use crate::server::metrics::Metrics;
+use crate::server::reset::Resets;
 use crate::server::retry::Tokens;
 use crate::server::rules::{Rules, RulesError};
 use crate::server::sessions::Sessions;
@@ -53,6 +55,12 @@ pub enum StartError {
         /// The reason.
         error: io::Error,
     },
+    /// No folder is named, and others than this machine could see the current one.
+    #[error(
+        "--listen {0} is open to others: say with --root which folder they may see; without it, only \
+         this machine sees the current one"
+    )]
+    Root(SocketAddr),
     /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -86,10 +94,12 @@ impl Server {
             let path = path.clone();
             move |error| StartError::Path { flag, path, error }
         };
-        let files = Files::new(&arguments.root).map_err(at("--root", &arguments.root))?;
+        let addresses = addresses(&arguments.listen);
+        let root = root(arguments.root.as_ref(), &addresses)?;
+        let files = Files::new(&root).map_err(at("--root", &root))?;
         let folder = arguments.upload_dir.as_ref();
         let uploads = Uploads::new(folder.map(PathBuf::as_path), arguments.upload_limit)
-            .map_err(at("--upload-dir", folder.unwrap_or(&arguments.root)))?;
+            .map_err(at("--upload-dir", folder.unwrap_or(&root)))?;
         let flags = &arguments.traces;
         let traces = match &flags.qlog_dir {
             Some(path) => Some(Traces::new(path, flags).map_err(at("--qlog-dir", path))?),
@@ -114,6 +124,7 @@ impl Server {
             arguments.pacing,
             arguments.idle_timeout.into(),
         )?;
+        config.set_initial_max_streams_bidi(transport::REQUESTS);
         config.set_initial_rtt(arguments.assumed.initial_rtt.into());
         if keylog.is_some() {
             config.log_keys();
@@ -121,7 +132,7 @@ impl Server {
         let poll = Poll::new().map_err(StartError::Poll)?;
         let timer = Timer::new(poll.registry(), TIMER).map_err(StartError::Poll)?;
         let stop = Stop::new(poll.registry(), STOP).map_err(StartError::Poll)?;
-        let mut sockets = listen(&arguments.listen)?;
+        let mut sockets = listen(&addresses)?;
         for (index, socket) in sockets.iter_mut().enumerate() {
             if arguments.no_gso {
                 socket.disable_segmentation_offload();
@@ -150,6 +161,7 @@ impl Server {
             chooser,
             pacing: arguments.pacing,
             tokens: Tokens::new()?,
+            resets: Resets::new(&certificate.key)?,
             always_retry: arguments.retry,
             max_connections: arguments.max_connections,
             handshake_timeout: arguments.handshake_timeout.into(),
@@ -167,7 +179,7 @@ impl Server {
             timer,
             stop,
             sockets,
-            sessions: Sessions::new(acceptance, service),
+            sessions: Sessions::new(acceptance, service, Limits::new(arguments.memory)),
             shutdown_timeout: arguments.shutdown_timeout.into(),
             certificate,
             metrics_address,
@@ -200,22 +212,42 @@ fn certificate(arguments: &Arguments) -> Result<Certificate, CertificateError> {
     Certificate::self_signed(&folder)
 }
 
-fn listen(addresses: &[SocketAddr]) -> Result<Vec<Socket>, StartError> {
-    let bind =
-        |address| Socket::bind(address).map_err(|error| StartError::Listen { address, error });
-    if !addresses.is_empty() {
-        return addresses.iter().copied().map(bind).collect();
+/// The addresses to listen on: those given, or this machine's own.
+fn addresses(given: &[SocketAddr]) -> Vec<SocketAddr> {
+    if !given.is_empty() {
+        return given.to_vec();
     }
-    let any = |ip| SocketAddr::new(ip, DEFAULT_PORT);
-    let mut sockets = vec![bind(any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))?];
-    match bind(any(IpAddr::V6(Ipv6Addr::UNSPECIFIED))) {
-        Ok(socket) => sockets.push(socket),
-        Err(StartError::Listen { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
-            let address = any(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
-            return Err(StartError::Listen { address, error });
+    vec![
+        (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+        (Ipv6Addr::LOCALHOST, DEFAULT_PORT).into(),
+    ]
+}
+
+/// The folder to serve: the one given, or for this machine alone the current one.
+fn root(given: Option<&PathBuf>, addresses: &[SocketAddr]) -> Result<PathBuf, StartError> {
+    let open = addresses.iter().find(|address| !address.ip().is_loopback());
+    match (given, open) {
+        (Some(root), _) => Ok(root.clone()),
+        (None, None) => Ok(Path::new(".").to_owned()),
+        (None, Some(address)) => Err(StartError::Root(*address)),
+    }
+}
+
+fn listen(addresses: &[SocketAddr]) -> Result<Vec<Socket>, StartError> {
+    let mut sockets = Vec::new();
+    for address in addresses.iter().copied() {
+        match Socket::bind(address) {
+            Ok(socket) => sockets.push(socket),
+            // A machine without IPv6.
+            Err(error)
+                if address.ip() == Ipv6Addr::LOCALHOST
+                    && !sockets.is_empty()
+                    && error.kind() != io::ErrorKind::AddrInUse =>
+            {
+                tracing::warn!(%error, "IPv4 only");
+            }
+            Err(error) => return Err(StartError::Listen { address, error }),
         }
-        // A machine without IPv6.
-        Err(error) => tracing::warn!(%error, "IPv4 only"),
     }
     Ok(sockets)
 }

@@ -51,7 +51,11 @@ impl Uploads {
             Some(folder) => {
                 let name = file_name(url_path)
                     .ok_or_else(|| Response::text(400, "the path names no file\n"))?;
-                Some(WholeFile::replace(&folder.join(name)).map_err(failed)?)
+                let path = folder.join(name);
+                if path.symlink_metadata().is_ok() {
+                    return Err(taken());
+                }
+                Some(WholeFile::create_new(&path).map_err(failed)?)
             }
         };
         Ok(Upload {
@@ -62,6 +66,9 @@ impl Uploads {
     }
 }
 
+/// The longest name of a file, in bytes (`NAME_MAX`).
+const MAX_NAME_BYTES: usize = 255;
+
 /// The last part of a path, if it can be a file's name that is not hidden.
 fn file_name(url_path: &str) -> Option<String> {
     let path = url_path.split(['?', '#']).next()?;
@@ -70,10 +77,21 @@ fn file_name(url_path: &str) -> Option<String> {
         .ok()?
         .into_owned();
     let is_plain = Path::new(&name).file_name() == Some(OsStr::new(&name));
-    (is_plain && !name.starts_with('.') && !name.contains(['\0', '\\'])).then_some(name)
+    let is_harmless = !name.starts_with('.')
+        && name.len() <= MAX_NAME_BYTES
+        && !name.contains(|letter: char| letter == '\\' || letter.is_control());
+    (is_plain && is_harmless).then_some(name)
+}
+
+/// The answer to an upload under a name that is taken.
+fn taken() -> Response {
+    Response::text(409, "there is a file of that name\n")
 }
 
 fn failed(error: io::Error) -> Response {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return taken();
+    }
     tracing::warn!(%error, "an upload cannot be written");
     Response::text(500, "the upload cannot be written\n")
 }
@@ -152,12 +170,37 @@ mod tests {
             "/a%2fb",
             "/.profile",
             "/a%00",
+            "/a%0ab",
+            "/a%1b[2J",
+            "/a%c2%9b",
+            &format!("/{}", "n".repeat(256)),
             "/%ff",
         ] {
             let status = uploads.begin(path).map(|_| ()).unwrap_err().status;
             assert_eq!(status, 400, "{path}");
         }
         assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn no_upload_takes_the_place_of_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let uploads = Uploads::new(Some(folder.path()), 10).unwrap();
+        std::fs::write(path("there"), "first").unwrap();
+        std::os::unix::fs::symlink("nowhere", path("link")).unwrap();
+        for name in ["/there", "/link"] {
+            let refusal = uploads.begin(name).map(drop).unwrap_err();
+            assert_eq!(refusal.status, 409, "{name}");
+        }
+        // Nor if they come at the same time.
+        let mut first = uploads.begin("/same").unwrap();
+        let second = uploads.begin("/same").unwrap();
+        first.write(b"first").unwrap();
+        assert_eq!(first.finish().status, 201);
+        assert_eq!(second.finish().status, 409);
+        assert_eq!(std::fs::read(path("same")).unwrap(), b"first");
+        assert_eq!(std::fs::read(path("there")).unwrap(), b"first");
     }
 
     #[test]

@@ -4,14 +4,13 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gallop_interop::transport::{H3, HQ};
 
 use crate::crowd::{self, Crowd};
-use crate::setup::{Server, names};
+use crate::setup::{Server, names, soon};
 
 const FILE_BYTES: usize = 1_000;
 
@@ -53,18 +52,6 @@ fn is_served(server: &Server) -> bool {
 fn until_empty(server: &Server) {
     let is_empty = || server.metric("gallop_connections_open") == 0;
     assert!(soon(is_empty), "connections stay");
-}
-
-/// True if the condition becomes true in time.
-fn soon(is_so: impl Fn() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_so() {
-        if begun.elapsed() > Duration::from_secs(120) {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    true
 }
 
 fn mebibytes(bytes: usize) -> f64 {
@@ -269,7 +256,7 @@ fn slow_readers(connections: usize, requests: usize) {
             more as f64 / connections as f64 / 1_024.0,
             server.cpu_time(),
         );
-        // 100 responses of a reader are begun at a time, with 16 KiB each.
+        // Each of the 100 responses of a reader has 16 KiB.
         assert!(opened <= 100 * connections, "{opened} files");
         assert!(more < (8 << 20) + (3 << 20) * connections, "{more} bytes");
         assert!(is_served(&server));
@@ -346,13 +333,13 @@ fn long_forged_initials() {
 
 #[test]
 fn slow_readers_cost_little() {
-    slow_readers(5, 200);
+    slow_readers(5, 100);
 }
 
 #[test]
 #[ignore = "long"]
 fn long_slow_readers() {
-    slow_readers(100, 200);
+    slow_readers(100, 100);
 }
 
 #[test]
@@ -387,32 +374,16 @@ fn forged_initials_leave_no_trace() {
     assert_eq!(names(&server.path("qlog")).len(), 1);
 }
 
-/// A server that starts under limits of the shell's `ulimit`.
-fn serve_under(limits: &str) -> Server {
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().to_str().unwrap().to_owned();
-    std::fs::create_dir(folder.path().join("root")).unwrap();
-    let mut command = Command::new("sh");
-    command
-        .args(["-ec", &format!("ulimit {limits}; exec \"$@\""), "sh"])
-        .arg(env!("CARGO_BIN_EXE_gallop-server"))
-        .args(["--listen", "127.0.0.1:0", "--log", "json"])
-        .args(["--root", &format!("{place}/root")])
-        .args(["--cert-dir", &format!("{place}/certificates")])
-        .stderr(Stdio::piped());
-    Server::spawn(command, folder)
-}
-
 #[test]
 fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
-    let server = serve_under("-S -n 40; ulimit -H -n 200");
+    let server = Server::start_under("-S -n 40; ulimit -H -n 200", &[]);
     let (soft, hard) = server.open_files_limits();
     assert_eq!((soft.as_str(), hard.as_str()), ("200", "200"));
 }
 
 #[test]
 fn too_many_open_files_are_said_to_be_so() {
-    let server = serve_under("-n 40");
+    let server = Server::start_under("-n 40", &[]);
     server.write("small", &[7; FILE_BYTES]);
     server.write("large", &vec![7; 4 << 20]);
     assert!(is_served(&server));

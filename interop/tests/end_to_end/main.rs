@@ -3,7 +3,10 @@
 mod contract;
 mod crowd;
 mod failures;
+mod hostile;
+mod hostile_server;
 mod load;
+mod raw;
 mod relay;
 mod serving;
 mod setup;

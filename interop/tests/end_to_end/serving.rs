@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 
 use gallop_interop::transport::{H3, HQ};
-use quiche::h3::{self, NameValue};
 
+use crate::raw::{data, request};
 use crate::setup::{Peer, Server, names, text};
 
 #[test]
@@ -162,54 +162,19 @@ fn uploads_have_limits() {
 }
 
 #[test]
-fn uploads_at_a_time_are_limited() {
+fn requests_at_a_time_are_limited() {
     let server = Server::start(&[]);
     let mut peer = Peer::connect(server.address, H3);
-    let config = h3::Config::new().unwrap();
-    let mut http3 = h3::Connection::with_transport(&mut peer.connection, &config).unwrap();
-    let head = [
-        (":method", "POST"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/x"),
-    ]
-    .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
-    let begin = |http3: &mut h3::Connection, peer: &mut Peer| {
-        let connection = &mut peer.connection;
-        http3.send_request(connection, &head, false).unwrap()
-    };
-    let end = |http3: &mut h3::Connection, peer: &mut Peer, stream| {
-        let connection = &mut peer.connection;
-        http3.send_body(connection, stream, b"x", true).unwrap();
-    };
-    let streams: Vec<_> = (0..100).map(|_| begin(&mut http3, &mut peer)).collect();
-    let more = begin(&mut http3, &mut peer);
-    assert_eq!(
-        first_status(&mut http3, &mut peer),
-        (more, "503".to_owned())
-    );
-    // One that has ended leaves room for another.
-    end(&mut http3, &mut peer, streams[50]);
-    let ended = (streams[50], "200".to_owned());
-    assert_eq!(first_status(&mut http3, &mut peer), ended);
-    let another = begin(&mut http3, &mut peer);
-    end(&mut http3, &mut peer, another);
-    let ended = (another, "200".to_owned());
-    assert_eq!(first_status(&mut http3, &mut peer), ended);
-}
-
-/// The stream and the status of the next response.
-fn first_status(http3: &mut h3::Connection, peer: &mut Peer) -> (u64, String) {
-    loop {
-        match http3.poll(&mut peer.connection) {
-            Ok((stream, h3::Event::Headers { list, .. })) => {
-                return (stream, text(list[0].value()));
-            }
-            Ok(_) => {}
-            Err(h3::Error::Done) => peer.step(),
-            Err(error) => panic!("{error}"),
-        }
+    let begun = request("PUT", "/x", &[]);
+    let streams: Vec<_> = (0..100).map(|_| peer.open()).collect::<Vec<_>>();
+    for stream in &streams {
+        peer.connection.stream_send(*stream, &begun, false).unwrap();
     }
+    assert_eq!(peer.connection.peer_streams_left_bidi(), 0);
+    // One that has ended leaves room for another.
+    peer.exchange(streams[50], &data(b"x")).unwrap();
+    let another = peer.open();
+    peer.exchange(another, &begun).unwrap();
 }
 
 #[test]

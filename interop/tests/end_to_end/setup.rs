@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use boring::ssl::{SslContextBuilder, SslMethod};
-use gallop_interop::outbox::Pacing;
 use gallop_interop::transport::{self, H3};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::crowd;
 
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,13 +42,33 @@ impl Server {
         Server::start_in(folder, arguments)
     }
 
+    /// The same under limits of the shell's `ulimit`.
+    pub fn start_under(limits: &str, arguments: &[&str]) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-ec", &format!("ulimit {limits}; exec \"$@\""), "sh"])
+            .arg(env!("CARGO_BIN_EXE_gallop-server"))
+            .env_remove("RUST_LOG");
+        Server::start_by(command, folder, arguments)
+    }
+
     pub fn start_in(folder: TempDir, arguments: &[&str]) -> Server {
+        Server::start_by(server_command(&[]), folder, arguments)
+    }
+
+    fn start_by(mut command: Command, folder: TempDir, arguments: &[&str]) -> Server {
         let place = folder.path().to_str().unwrap().to_owned();
         fs::create_dir_all(folder.path().join("root")).unwrap();
-        let mut command = server_command(&["--listen", "127.0.0.1:0", "--log", "json"]);
+        if arguments.contains(&"{}/uploads") {
+            fs::create_dir_all(folder.path().join("uploads")).unwrap();
+        }
+        if !arguments.contains(&"--cert") {
+            command.args(["--cert-dir", &format!("{place}/certificates")]);
+        }
         command
+            .args(["--listen", "127.0.0.1:0", "--log", "json"])
             .args(["--root", &format!("{place}/root")])
-            .args(["--cert-dir", &format!("{place}/certificates")])
             .args(arguments.iter().map(|text| text.replace("{}", &place)))
             .stderr(Stdio::piped());
         let mut server = Server::spawn(command, folder);
@@ -126,12 +146,18 @@ impl Server {
     }
 
     pub fn scrape(&self) -> String {
-        let mut stream = TcpStream::connect(self.metrics.unwrap()).unwrap();
+        self.try_scrape().unwrap()
+    }
+
+    /// The metrics, if they are served.
+    pub fn try_scrape(&self) -> Option<String> {
+        let mut stream = TcpStream::connect(self.metrics.unwrap()).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-        std::io::Write::write_all(&mut stream, request).unwrap();
+        std::io::Write::write_all(&mut stream, request).ok()?;
         let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
+        stream.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     /// A figure of the metrics, summed over controllers.
@@ -200,6 +226,11 @@ impl Server {
         panic!("the server does not end");
     }
 
+    /// Waits for the end of a server that was killed.
+    pub fn wait_killed(&mut self) {
+        self.child.wait().unwrap();
+    }
+
     pub fn end(&mut self) -> i32 {
         self.signal(Signal::SIGTERM);
         self.wait()
@@ -235,6 +266,18 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// True if the condition becomes true in time.
+pub fn soon(is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > 2 * PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
 /// Reads lines, so that who writes them need not wait.
 fn read(logs: ChildStderr) -> Receiver<String> {
     let (sender, receiver) = channel();
@@ -262,15 +305,14 @@ pub fn first_answer(server: SocketAddr) -> quiche::Type {
 }
 
 fn begin(server: SocketAddr, protocol: &[u8]) -> (quiche::Connection, UdpSocket) {
-    let tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
-    let controller = "reno".parse().unwrap();
-    let mut config =
-        transport::config(tls, &[protocol], &controller, Pacing::Off, PATIENCE).unwrap();
-    config.verify_peer(false);
+    begin_with(server, &mut crowd::config(protocol))
+}
+
+fn begin_with(server: SocketAddr, config: &mut quiche::Config) -> (quiche::Connection, UdpSocket) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let id = transport::connection_id().unwrap();
     let local = socket.local_addr().unwrap();
-    let connection = quiche::connect(None, &id, local, server, &mut config).unwrap();
+    let connection = quiche::connect(None, &id, local, server, config).unwrap();
     (connection, socket)
 }
 
@@ -278,17 +320,60 @@ fn begin(server: SocketAddr, protocol: &[u8]) -> (quiche::Connection, UdpSocket)
 pub struct Peer {
     pub connection: quiche::Connection,
     socket: UdpSocket,
+    next_stream: u64,
 }
 
 impl Peer {
-    pub fn connect(server: SocketAddr, protocol: &[u8]) -> Peer {
-        let (connection, socket) = begin(server, protocol);
+    /// A connection that has not sent anything.
+    pub fn begin(server: SocketAddr, protocol: &[u8]) -> Peer {
+        Peer::begin_with(server, &mut crowd::config(protocol))
+    }
+
+    fn begin_with(server: SocketAddr, config: &mut quiche::Config) -> Peer {
+        let (connection, socket) = begin_with(server, config);
         socket
             .set_read_timeout(Some(Duration::from_millis(20)))
             .unwrap();
-        let mut peer = Peer { connection, socket };
+        Peer {
+            connection,
+            socket,
+            next_stream: 0,
+        }
+    }
+
+    pub fn connect(server: SocketAddr, protocol: &[u8]) -> Peer {
+        Peer::connect_with(server, &mut crowd::config(protocol))
+    }
+
+    pub fn connect_with(server: SocketAddr, config: &mut quiche::Config) -> Peer {
+        let mut peer = Peer::begin_with(server, config);
         peer.until(|connection| connection.is_established());
         peer
+    }
+
+    /// The next stream for a request, which is to be written to at once; waits until the server
+    /// allows one.
+    pub fn open(&mut self) -> u64 {
+        self.until(|connection| connection.peer_streams_left_bidi() > 0 || connection.is_closed());
+        self.next_stream += 4;
+        self.next_stream - 4
+    }
+
+    /// Writes to a stream, as soon as there is room.
+    pub fn write(&mut self, stream: u64, bytes: &[u8], is_end: bool) {
+        let mut left = bytes;
+        loop {
+            match self.connection.stream_send(stream, left, is_end) {
+                Ok(sent) => left = &left[sent..],
+                Err(quiche::Error::Done) => {}
+                // It is closed, or not wanted any more.
+                Err(_) => return,
+            }
+            if left.is_empty() || self.connection.peer_error().is_some() {
+                return;
+            }
+            self.step();
+        }
     }
 
     pub fn send(&mut self) {
@@ -315,8 +400,13 @@ impl Peer {
 
     /// Sends what there is to send, and receives a datagram if one comes.
     pub fn step(&mut self) {
-        let mut buffer = [0; 65_535];
         self.send();
+        self.receive();
+    }
+
+    /// Receives a datagram if one comes.
+    pub fn receive(&mut self) {
+        let mut buffer = [0; 65_535];
         match self.socket.recv_from(&mut buffer) {
             Ok((length, from)) => {
                 let to = self.socket.local_addr().unwrap();

@@ -98,6 +98,7 @@ pub const TARGETS: [Target; 7] = [
         features: "",
         folder: "interop/tests",
         about: &[
+            "interop/src/fields.rs",
             "interop/src/server/files.rs",
             "interop/src/server/request.rs",
             "interop/src/server/respond.rs",

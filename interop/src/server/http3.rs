@@ -109,18 +109,26 @@ impl Http3 {
         }
         self.forget_unwanted(connection);
         for (stream, request) in std::mem::take(&mut self.asked) {
-            if delivery::is_wanted(connection, stream) {
-                let response = respond(&service.files, &request);
-                self.answer(stream, request, response);
-            }
+            let response = respond(&service.files, &request);
+            self.answer(stream, request, response);
         }
     }
 
     /// Forgets what the client wants no more. quiche tells of a response only as long as it keeps
     /// the stream, and of a request until its end has been read.
     fn forget_unwanted(&mut self, connection: &mut Connection) {
-        self.responses
-            .retain(|stream, _| delivery::is_wanted(connection, *stream));
+        let responses = self.responses.keys();
+        let asked = self.asked.iter().map(|(stream, _)| stream);
+        let unwanted: Vec<u64> = responses
+            .chain(asked)
+            .copied()
+            .filter(|stream| !delivery::is_wanted(connection, *stream))
+            .collect();
+        for stream in unwanted {
+            self.responses.remove(&stream);
+            self.asked.retain(|(asked, _)| *asked != stream);
+            release(&mut self.h3, connection, stream);
+        }
         self.incoming
             .retain(|stream, _| !connection.stream_finished(*stream));
     }
@@ -290,6 +298,14 @@ impl Incoming {
         self.promised_bytes
             .is_some_and(|promised| self.received_bytes > promised)
     }
+}
+
+/// Has quiche forget a stream that is gone, and the buffer of its header section: it does when it is
+/// asked to send on it.
+fn release(h3: &mut h3::Connection, connection: &mut Connection, stream: u64) {
+    let head = [h3::Header::new(b":status", b"500")];
+    let _ = h3.send_response(connection, stream, &head, true);
+    let _ = h3.send_body(connection, stream, b"", true);
 }
 
 struct Progress {

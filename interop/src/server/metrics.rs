@@ -20,7 +20,10 @@ use quiche::Connection;
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The time after which metrics are served again when they could not be.
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The time without requests after which tiny_http is started anew.
+const RENEWAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Controller {
@@ -312,7 +315,6 @@ impl Metrics {
             .name("metrics".to_owned())
             .spawn(move || {
                 loop {
-                    // Ends when a connection cannot be accepted, such as when too many files are open.
                     if let Err(error) = metrics.answer(&listener) {
                         tracing::warn!(%error, "metrics cannot be served for a moment");
                     }
@@ -322,11 +324,14 @@ impl Metrics {
         Ok(bound)
     }
 
-    /// Answers until a connection cannot be accepted.
+    /// Answers until a connection cannot be accepted, or nobody has asked for a while.
     fn answer(&self, listener: &TcpListener) -> Result<(), Box<dyn Error + Send + Sync>> {
         let server = tiny_http::Server::from_listener(listener.try_clone()?, None)?;
         loop {
-            let request = server.recv()?;
+            // tiny_http does not say when it cannot accept any more, as a file too many can do to it.
+            let Some(request) = server.recv_timeout(RENEWAL)? else {
+                return Ok(());
+            };
             let response = self.response(request.url());
             // A scraper that is gone needs no answer.
             let _ = request.respond(response);

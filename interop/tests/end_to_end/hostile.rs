@@ -1,6 +1,7 @@
 //! Clients that mean harm, and what the server loses by them: nothing.
 
 use std::fs;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -242,6 +243,23 @@ fn a_retry_is_followed_when_it_is_needed_no_more() {
     }
     assert!(soon(|| server.metric("gallop_connections_open") == 0));
     peer.until(quiche::Connection::is_established);
+}
+
+#[test]
+fn metrics_are_served_again_after_too_many_files() {
+    let server = Server::start_under("-n 40", &["--metrics", "127.0.0.1:0"]);
+    let address = server.metrics.unwrap();
+    let sockets: Vec<_> = (0..60)
+        .map_while(|_| TcpStream::connect(address).ok())
+        .collect();
+    assert!(soon(|| server.open_files() >= 38));
+    drop(sockets);
+    let is_served = || {
+        server
+            .try_scrape()
+            .is_some_and(|text| text.contains("gallop_"))
+    };
+    assert!(soon(is_served));
 }
 
 #[test]

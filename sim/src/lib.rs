@@ -32,9 +32,11 @@
 pub mod compare;
 mod endpoint;
 mod engine;
+pub mod evaluate;
 pub mod experiment;
 mod isolation;
 pub mod lab;
+pub mod results;
 pub mod soak;
 mod trace_file;
 pub mod traffic;

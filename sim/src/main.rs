@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use gallop::stack::quiche::Selection;
 use gallop_network::units::Span;
 use gallop_sim::compare::{self, CompareError, Comparison};
+use gallop_sim::evaluate::{self, EvaluateError, Evaluation};
 use gallop_sim::experiment::{Library, LibraryError};
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::soak::{self, Soak};
@@ -45,6 +46,23 @@ writes into DIR
 
 Rates, times and buffers are written as tc(8) does: 50mbit, 100ms, 100p (packets) or 64kb.
 `cargo xtask compare` takes the same flags and makes a report of it.";
+
+const EVALUATE_EXAMPLES: &str = "\
+Examples:
+  gallop-sim evaluate --fast
+  gallop-sim evaluate --cc cubic-rfc9438 --cc gallop-vegas:alpha=1,beta=3 --family noise
+  gallop-sim evaluate --cc copa --scenario change/longer-20ms --traces
+  gallop-sim evaluate --fresh 7
+
+writes into DIR
+  evaluation.json                    every controller in every scenario, with verdicts
+  results.parquet                    all measurements, one value a row
+  FAMILY/series.parquet              values over time, of the first seed
+  FAMILY/traces/                     the tested senders' qlogs, with --traces
+  FAMILY/journal.ndjson              finished runs; a second run goes on from there
+
+Families are experiments/evaluation/*.toml; docs/evaluation.md says how to add to them.
+`cargo xtask evaluate` takes the same flags and makes a page of it.";
 
 const LIST_EXAMPLE: &str = "\
 Example:
@@ -88,6 +106,11 @@ enum Command {
     /// ACK for every second packet.
     #[command(after_help = compare_help())]
     Compare(Box<compare::Arguments>),
+    /// Evaluate congestion controllers over many networks, against limits that stand before the run
+    ///
+    /// Exits with 1 if a run failed; verdicts make no difference.
+    #[command(after_help = evaluate_help())]
+    Evaluate(Box<evaluate::Arguments>),
     /// List experiments
     #[command(after_help = LIST_EXAMPLE)]
     List(ListArguments),
@@ -155,6 +178,11 @@ struct SoakArguments {
     json: bool,
 }
 
+/// The controllers and the examples of evaluations.
+fn evaluate_help() -> String {
+    format!("{}\n{EVALUATE_EXAMPLES}", Selection::help())
+}
+
 /// The controllers and the examples of comparisons.
 fn compare_help() -> String {
     format!("{}\n{COMPARE_EXAMPLES}", Selection::help())
@@ -165,6 +193,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Sweep(arguments) => sweep(&arguments),
         Command::Compare(arguments) => compare(*arguments).map_err(|error| error.to_string()),
+        Command::Evaluate(arguments) => evaluate(*arguments).map_err(|error| error.to_string()),
         Command::List(arguments) => list(&arguments),
         Command::Soak(arguments) => soak(&arguments),
         Command::Check { experiments } => check(&experiments),
@@ -247,6 +276,33 @@ fn compare(mut arguments: compare::Arguments) -> Result<(), CompareError> {
     }
     println!("Results: {}", comparison.out.display());
     Ok(())
+}
+
+fn evaluate(mut arguments: evaluate::Arguments) -> Result<(), EvaluateError> {
+    let command = arguments
+        .command
+        .take()
+        .or_else(|| command_line(std::env::args()));
+    arguments.command = command;
+    let evaluation = Evaluation::new(&arguments)?;
+    if arguments.plan {
+        println!("{}", serde_json::json!(evaluation));
+        return Ok(());
+    }
+    let threads = arguments.threads.unwrap_or_else(all_cores);
+    let sweep = evaluation.sweep()?;
+    let outcomes = progress::of_sweep(&sweep, || sweep.execute(threads))?;
+    let report = evaluation.finish(&sweep, &outcomes)?;
+    println!("{}", evaluate::terminal(&report));
+    println!("Results: {}", evaluation.out.display());
+    let failures = report.failures();
+    for failure in &failures {
+        eprintln!("{failure}");
+    }
+    match failures.len() {
+        0 => Ok(()),
+        failed => Err(EvaluateError::Runs(failed)),
+    }
 }
 
 /// The command line as one types it.

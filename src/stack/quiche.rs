@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use ::quiche::{
@@ -52,6 +52,24 @@ pub struct Selection {
 enum Kind {
     Catalogue(Arc<Algorithm>),
     BuiltIn(&'static BuiltIn),
+    Own(Own),
+}
+
+/// A controller of the program's own.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    name: &'static str,
+    summary: &'static str,
+    factory: Factory,
+}
+
+/// The controllers that [`register_own`] was given.
+static OWN: RwLock<Vec<Own>> = RwLock::new(Vec::new());
+
+impl Own {
+    fn all() -> Vec<Own> {
+        OWN.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Selection {
@@ -59,16 +77,18 @@ impl Selection {
     pub fn names() -> Vec<&'static str> {
         let ours = CATALOG.iter().map(|entry| entry.name);
         ours.chain(BUILT_IN.iter().map(|built_in| built_in.name))
+            .chain(Own::all().into_iter().map(|own| own.name))
             .collect()
     }
 
     /// Every controller with its options, for the `--help` of a program.
     pub fn help() -> String {
         let ours = CATALOG.iter().map(Entry::help);
-        let built_in = BUILT_IN
-            .iter()
-            .map(|it| format!("  {:<16} {}\n", it.name, it.summary));
-        let controllers: String = ours.chain(built_in).collect();
+        let built_in = BUILT_IN.iter().map(|it| (it.name, it.summary));
+        let own = Own::all().into_iter().map(|own| (own.name, own.summary));
+        let others = built_in.chain(own);
+        let others = others.map(|(name, summary)| format!("  {name:<16} {summary}\n"));
+        let controllers: String = ours.chain(others).collect();
         format!(
             "Controllers, with options after a colon, as in vegas:alpha=2,beta=4:\n{controllers}"
         )
@@ -84,6 +104,7 @@ impl Selection {
         match &self.kind {
             Kind::Catalogue(algorithm) => algorithm.name(),
             Kind::BuiltIn(built_in) => built_in.name,
+            Kind::Own(own) => own.name,
         }
     }
 
@@ -92,15 +113,21 @@ impl Selection {
         match &self.kind {
             Kind::Catalogue(algorithm) => algorithm.summary(),
             Kind::BuiltIn(built_in) => built_in.summary,
+            Kind::Own(own) => own.summary,
         }
     }
 
-    /// The algorithm of the catalogue; `None` if quiche has the controller built in.
+    /// The algorithm of the catalogue; `None` if the controller is not in it.
     pub fn algorithm(&self) -> Option<&Arc<Algorithm>> {
         match &self.kind {
             Kind::Catalogue(algorithm) => Some(algorithm),
-            Kind::BuiltIn(_) => None,
+            Kind::BuiltIn(_) | Kind::Own(_) => None,
         }
+    }
+
+    /// True if quiche ships the controller.
+    pub fn is_built_in(&self) -> bool {
+        matches!(self.kind, Kind::BuiltIn(_))
     }
 
     /// Makes the connections of `config` use this controller.
@@ -115,6 +142,10 @@ impl Selection {
                 Ok(())
             }
             Kind::BuiltIn(built_in) => config.set_cc_algorithm_name(built_in.name),
+            Kind::Own(own) => {
+                config.set_cc_controller_factory(Arc::new(own.factory));
+                Ok(())
+            }
         }
     }
 }
@@ -125,15 +156,17 @@ impl FromStr for Selection {
     fn from_str(text: &str) -> Result<Self, AlgorithmError> {
         let (name, options) = name_and_options(text);
         let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name);
-        let kind = match built_in {
-            Some(built_in) if options.is_empty() => Kind::BuiltIn(built_in),
-            Some(built_in) => {
+        let own = Own::all().into_iter().find(|own| own.name == name);
+        let plain = built_in.map(Kind::BuiltIn).or(own.map(Kind::Own));
+        let kind = match plain {
+            Some(plain) if options.is_empty() => plain,
+            Some(Kind::BuiltIn(&BuiltIn { name, .. }) | Kind::Own(Own { name, .. })) => {
                 return Err(AlgorithmError::NoOptions {
-                    name: built_in.name,
+                    name,
                     options: options.into(),
                 });
             }
-            None => Kind::Catalogue(Arc::new(text.parse().map_err(|error| match error {
+            _ => Kind::Catalogue(Arc::new(text.parse().map_err(|error| match error {
                 AlgorithmError::Unknown { name, .. } => AlgorithmError::Unknown {
                     name,
                     known: Selection::names(),
@@ -177,6 +210,36 @@ pub fn register() -> ::quiche::Result<()> {
             Ok(Arc::new(entry.algorithm(options)?))
         })?;
     }
+    Ok(())
+}
+
+/// Makes a controller that is not in the [catalogue](CATALOG) known by name, to quiche and to
+/// [`Selection`], in the whole process. It takes no options.
+///
+/// # Errors
+///
+/// [`quiche::Error::CongestionControl`] if the name is taken by another controller.
+pub fn register_own(
+    name: &'static str,
+    summary: &'static str,
+    factory: Factory,
+) -> ::quiche::Result<()> {
+    if Selection::names().contains(&name) {
+        return Err(::quiche::Error::CongestionControl);
+    }
+    ::quiche::register_cc_algorithm(name, move |options| match options {
+        "" => Ok(Arc::new(factory)),
+        _ => Err(Box::from(AlgorithmError::NoOptions {
+            name,
+            options: options.into(),
+        })),
+    })?;
+    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
+    own.push(Own {
+        name,
+        summary,
+        factory,
+    });
     Ok(())
 }
 

@@ -7,13 +7,12 @@
 mod arguments;
 mod estimates;
 mod folder;
-mod interval;
 mod plan;
 mod preset;
 mod table;
 
 pub use arguments::Arguments;
-pub use estimates::{Contender, Estimate, Estimates, Metrics};
+pub use estimates::{Contender, Estimates, Metrics};
 pub use folder::FILE_NAME;
 pub use table::{markdown, terminal};
 
@@ -26,7 +25,10 @@ use thiserror::Error;
 
 use crate::experiment::{Experiment, ExperimentError, Library, LibraryError};
 use crate::lab::{LabError, Options, Outcome, Shard, Sweep};
-use table::Document;
+use crate::results::Document;
+
+/// The name of the command in documents with its tables.
+const NAME: &str = "compare";
 
 /// The reason for which a comparison cannot be made.
 #[derive(Debug, Error)]
@@ -133,7 +135,9 @@ impl Comparison {
             gallop_files::check(json)
                 .map_err(|error| flag("--json", format!("{}: {error}", json.display())))?;
         }
-        let documents = arguments.table.iter().map(|path| Document::read(path));
+        let document =
+            |path: &PathBuf| Document::read(path, NAME).map_err(|problem| flag("--table", problem));
+        let documents = arguments.table.iter().map(document);
         let documents = documents.collect::<Result<_, _>>()?;
         let (name, experiments) = plan::experiments(arguments, &library)?;
         Ok(Comparison {
@@ -221,7 +225,12 @@ impl Comparison {
         }
         let table = markdown(&all);
         for document in &self.documents {
-            document.write(&table)?;
+            document
+                .write(&table)
+                .map_err(|error| CompareError::Write {
+                    path: document.path.clone(),
+                    error,
+                })?;
         }
         Ok(all)
     }

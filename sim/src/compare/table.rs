@@ -1,12 +1,10 @@
 //! The table of a comparison: for a terminal, and in Markdown for documents.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-use super::CompareError;
-use super::estimates::{Contender, Estimate, Estimates};
+use super::estimates::{Contender, Estimates};
 use crate::experiment::metric::{self, Metric};
+use crate::results::Estimate;
 
 /// A column: subject, metric, and its heading in Markdown and in a terminal, line by line.
 struct Column {
@@ -223,65 +221,6 @@ pub fn markdown(all: &[Estimates]) -> String {
     text
 }
 
-/// The line before a table in a document, and the one after it.
-const MARKERS: [&str; 2] = ["<!-- compare: measured -->", "<!-- compare: end -->"];
-
-/// A document with a place for the table.
-#[derive(Debug)]
-pub(super) struct Document {
-    path: PathBuf,
-    /// The text up to the first marker, with it.
-    before: String,
-    /// The text from the second marker on, with it.
-    after: String,
-}
-
-impl Document {
-    /// Reads a document and finds the place.
-    pub(super) fn read(path: &Path) -> Result<Document, CompareError> {
-        let refuse = |problem: String| CompareError::Flag {
-            flag: "--table",
-            problem: format!("{}: {problem}", path.display()),
-        };
-        let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-        gallop_files::check(path).map_err(|error| refuse(error.to_string()))?;
-        let place = |marker: &str| {
-            let mut places = text.match_indices(marker);
-            match (places.next(), places.next()) {
-                (Some((at, _)), None) => Ok(at),
-                (None, _) => Err(refuse(format!(
-                    "there is no line `{marker}`; expected the table's place between `{}` and `{}`",
-                    MARKERS[0], MARKERS[1]
-                ))),
-                (Some(_), Some(_)) => Err(refuse(format!(
-                    "`{marker}` stands there twice; expected one place for the table"
-                ))),
-            }
-        };
-        let (start, end) = (place(MARKERS[0])? + MARKERS[0].len(), place(MARKERS[1])?);
-        if end < start {
-            return Err(refuse(format!(
-                "`{}` stands before `{}`; expected it after",
-                MARKERS[1], MARKERS[0]
-            )));
-        }
-        Ok(Document {
-            path: path.to_path_buf(),
-            before: text[..start].to_owned(),
-            after: text[end..].to_owned(),
-        })
-    }
-
-    /// Writes the document with the table in its place, whole or not at all.
-    pub(super) fn write(&self, table: &str) -> Result<(), CompareError> {
-        let text = format!("{}\n{table}{}", self.before, self.after);
-        gallop_files::write(&self.path, text.as_bytes()).map_err(|error| CompareError::Write {
-            path: self.path.clone(),
-            error,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -352,41 +291,5 @@ mod tests {
              cubic       in 1 of 3 runs              –\n\n\
              Mean and 95 % interval (Student's t) over 3 seeds, 3 to 5.\n"
         );
-    }
-
-    #[test]
-    fn a_document_is_changed_between_the_markers_only() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("README.md");
-        let [start, end] = MARKERS;
-        fs::write(&path, format!("a\n{start}\nold\n{end}\nb\n")).expect("a document");
-        let document = Document::read(&path).expect("a place");
-        document.write("| new |\n").expect("it is written");
-        let text = fs::read_to_string(&path).expect("a text");
-        assert_eq!(text, format!("a\n{start}\n| new |\n{end}\nb\n"));
-    }
-
-    #[test]
-    fn a_document_without_a_place_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("README.md");
-        let [start, end] = MARKERS;
-        for (text, problem) in [
-            (
-                String::new(),
-                "there is no line `<!-- compare: measured -->`",
-            ),
-            (start.to_owned(), "there is no line `<!-- compare: end -->`"),
-            (format!("{start}{end}{start}"), "stands there twice"),
-            (format!("{end}\n{start}"), "stands before"),
-        ] {
-            fs::write(&path, text).expect("a document");
-            let error = Document::read(&path).expect_err(problem).to_string();
-            assert!(error.starts_with("--table: "), "{error}");
-            assert!(error.contains("README.md: "), "{error}");
-            assert!(error.contains(problem), "{error}");
-        }
-        let error = Document::read(&folder.path().join("none.md")).expect_err("no file");
-        assert!(error.to_string().contains("none.md: "), "{error}");
     }
 }

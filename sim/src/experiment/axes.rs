@@ -1,4 +1,5 @@
-//! The parameters that vary in an experiment: the tables `[[sweep]]` and `[[run]]`.
+//! The parameters that vary in an experiment: the tables `[[sweep]]` or `[[scenario]]`, and
+//! `[[run]]`.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +9,16 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::document::{Document, Located, Values};
+use super::scenario::{self, Row, SCENARIO_AXIS, Scenario, Trial};
 use crate::units::{LinkRate, Size, Span};
 
 /// The axis of the compared controllers.
 pub const RUN_AXIS: &str = "run";
 
 /// Columns of the results, whose names no axis can have.
-const RESERVED: [&str; 11] = [
+const RESERVED: [&str; 12] = [
     RUN_AXIS,
+    SCENARIO_AXIS,
     "experiment",
     "point",
     "seed",
@@ -56,7 +59,7 @@ impl Axis {
 
 /// Kinds of quantities that are not to be mixed on an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Plain,
     Seconds,
     BitsPerSecond,
@@ -65,7 +68,8 @@ enum Kind {
     Bytes,
 }
 
-fn quantity(text: &str) -> Option<(Kind, f64)> {
+/// The kind of a quantity, and its number in base units.
+pub(super) fn quantity(text: &str) -> Option<(Kind, f64)> {
     let plain = text.parse().ok().filter(|number: &f64| number.is_finite());
     if let Some(number) = plain {
         return Some((Kind::Plain, number));
@@ -100,7 +104,11 @@ pub struct Run {
 /// All axes of a document.
 pub(super) struct Axes<'t> {
     sweeps: Vec<Sweep<'t>>,
+    scenarios: Vec<Row<'t>>,
     runs: Vec<RunRow<'t>>,
+    /// The first so many runs are tried everywhere; the others in scenarios of which they are the
+    /// reference.
+    tried: usize,
 }
 
 /// A table `[[sweep]]`: axes whose values go together.
@@ -137,7 +145,7 @@ impl<'t> Axes<'t> {
     ///
     /// # Errors
     /// Names all problems with them.
-    pub(super) fn read(document: &Document<'t>) -> Result<Axes<'t>, Vec<Located>> {
+    pub(super) fn read(document: &Document<'t>, trial: &Trial) -> Result<Axes<'t>, Vec<Located>> {
         let mut problems = Vec::new();
         let mut names = BTreeSet::new();
         let mut sweeps = Vec::new();
@@ -155,6 +163,29 @@ impl<'t> Axes<'t> {
                 Err(problem) => problems.push(problem),
             }
         }
+        let scenarios = scenario::rows(document, trial, &mut problems);
+        let mut tried = runs.len();
+        if !scenarios.is_empty() {
+            for (key, there) in [("sweep", !sweeps.is_empty()), (RUN_AXIS, !runs.is_empty())] {
+                if there {
+                    problems.push(Located {
+                        at: document.find(key),
+                        problem: format!(
+                            "there are also tables [[{SCENARIO_AXIS}]], in which every controller \
+                             is tried; give one or the other"
+                        ),
+                    });
+                }
+            }
+            tried = trial.controllers.len();
+            runs = scenario::runs(&scenarios, trial)
+                .into_iter()
+                .map(|run| RunRow {
+                    values: scenario::run_values(&run),
+                    run,
+                })
+                .collect();
+        }
         if runs.is_empty() && problems.is_empty() {
             problems.push(Located {
                 at: document.find(RUN_AXIS),
@@ -163,7 +194,12 @@ impl<'t> Axes<'t> {
                         .to_owned(),
             });
         }
-        let axes = Axes { sweeps, runs };
+        let axes = Axes {
+            sweeps,
+            scenarios,
+            runs,
+            tried,
+        };
         if axes.points().is_none_or(|points| points > MOST_POINTS) {
             problems.push(Located {
                 at: document.find("sweep"),
@@ -178,7 +214,9 @@ impl<'t> Axes<'t> {
 
     fn points(&self) -> Option<usize> {
         let mut lengths = self.sweeps.iter().map(Sweep::length);
-        lengths.try_fold(self.runs.len(), usize::checked_mul)
+        let scenarios = self.scenarios.len().max(1);
+        let runs = self.runs.len().checked_mul(scenarios)?;
+        lengths.try_fold(runs, usize::checked_mul)
     }
 
     /// The axes with their values, every value once; the runs come last.
@@ -201,8 +239,17 @@ impl<'t> Axes<'t> {
                 axes.push(axis(name, &mut column.iter().map(|chosen| &chosen.label)));
             }
         }
+        if !self.scenarios.is_empty() {
+            let ids = &mut self.scenarios.iter().map(|row| &row.scenario.id);
+            axes.push(axis(SCENARIO_AXIS, ids));
+        }
         axes.push(axis(RUN_AXIS, &mut self.runs.iter().map(|row| &row.run.id)));
         axes
+    }
+
+    pub(super) fn scenarios(&self) -> Vec<Scenario> {
+        let scenarios = self.scenarios.iter();
+        scenarios.map(|row| row.scenario.clone()).collect()
     }
 
     pub(super) fn runs(&self) -> Vec<Run> {
@@ -222,14 +269,36 @@ impl<'t> Axes<'t> {
                 .flat_map(|choice| (0..sweep.length()).map(|row| choice.with(sweep, row)))
                 .collect();
         }
-        choices
+        if self.scenarios.is_empty() {
+            return choices
+                .iter()
+                .flat_map(|choice| self.runs.iter().map(|run| choice.with_run(run)))
+                .collect();
+        }
+        self.scenarios
             .iter()
-            .flat_map(|choice| self.runs.iter().map(|run| choice.with_run(run)))
+            .flat_map(|row| self.runs_of(row).map(|run| Choice::of(row).with_run(run)))
             .collect()
+    }
+
+    /// The runs in a scenario.
+    fn runs_of(&self, row: &Row<'t>) -> impl Iterator<Item = &RunRow<'t>> {
+        let reference = row.scenario.reference.clone();
+        let (tried, others) = self.runs.split_at(self.tried.min(self.runs.len()));
+        let of_reference = move |own: &&RunRow<'t>| reference.is_some() && own.run.cc == reference;
+        tried.iter().chain(others.iter().filter(of_reference))
     }
 }
 
 impl<'t> Choice<'t> {
+    fn of(row: &Row<'t>) -> Choice<'t> {
+        Choice {
+            labels: vec![row.scenario.id.clone()],
+            values: row.values.clone(),
+            cc: None,
+        }
+    }
+
     fn with(&self, sweep: &Sweep<'t>, row: usize) -> Choice<'t> {
         let mut labels = self.labels.clone();
         let mut values = self.values.clone();
@@ -260,7 +329,7 @@ impl<'t> Choice<'t> {
 }
 
 /// The tables of an array of tables.
-fn tables<'d, 't>(
+pub(super) fn tables<'d, 't>(
     document: &'d Document<'t>,
     key: &str,
     problems: &mut Vec<Located>,
@@ -281,7 +350,7 @@ fn tables<'d, 't>(
 }
 
 /// The keys of a table and their values, in the order of the file.
-fn entries<'d, 't>(
+pub(super) fn entries<'d, 't>(
     table: &'d Spanned<DeValue<'t>>,
     key: &str,
 ) -> Result<Vec<Entry<'d, 't>>, Located> {
@@ -296,7 +365,7 @@ fn entries<'d, 't>(
     Ok(entries)
 }
 
-type Entry<'d, 't> = (
+pub(super) type Entry<'d, 't> = (
     &'d Spanned<toml::de::DeString<'t>>,
     &'d Spanned<DeValue<'t>>,
 );
@@ -309,7 +378,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Refuses names that `$name` or a column of the results cannot have.
-fn check_name(name: &str, taken: bool) -> Result<(), String> {
+pub(super) fn check_name(name: &str, taken: bool) -> Result<(), String> {
     if !is_name(name) {
         return Err(format!(
             "`{name}` cannot name an axis; use letters, digits, '-' and '_', first a letter"

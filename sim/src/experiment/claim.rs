@@ -197,7 +197,7 @@ pub(super) struct Subjects<'a> {
 }
 
 impl Subjects<'_> {
-    fn subject(&self, subject: &str, place: &str) -> Result<(), Invalid> {
+    pub(super) fn subject(&self, subject: &str, place: &str) -> Result<(), Invalid> {
         require(self.names.iter().any(|name| name == subject), place, || {
             let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
             unknown_name("subject", subject, &names)

@@ -145,7 +145,23 @@ pub(super) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> String 
     }
 }
 
+/// The value of an axis that leaves the key out.
+const NONE: &str = "none";
+
 fn fill_table<'t>(table: &mut DeTable<'t>, values: &Values<'t>) -> Result<(), Located> {
+    let is_none = |value: &DeValue<'t>| {
+        let name = value.as_str().and_then(|text| text.strip_prefix('$'));
+        let axis = name.and_then(|name| values.get(name));
+        axis.and_then(DeValue::as_str) == Some(NONE)
+    };
+    let left_out: Vec<_> = table
+        .iter()
+        .filter(|(_, value)| is_none(value.get_ref()))
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in left_out {
+        table.remove(&key);
+    }
     table
         .iter_mut()
         .try_for_each(|(_, value)| fill(value, values))
@@ -156,7 +172,10 @@ fn fill_array<'t>(array: &mut DeArray<'t>, values: &Values<'t>) -> Result<(), Lo
 }
 
 /// Puts the axes' values in place of their names.
-fn fill<'t>(value: &mut Spanned<DeValue<'t>>, values: &Values<'t>) -> Result<(), Located> {
+pub(super) fn fill<'t>(
+    value: &mut Spanned<DeValue<'t>>,
+    values: &Values<'t>,
+) -> Result<(), Located> {
     let at = value.span();
     match value.get_mut() {
         DeValue::Table(table) => fill_table(table, values),

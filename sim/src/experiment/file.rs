@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::analysis::Analysis;
 use super::choice::Where;
 use super::claim::{Claim, Plot, Table};
+use super::limit::Limit;
 use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, StallsSpec};
+use super::scenario::DATAGRAM_BYTES;
 use super::traffic::TrafficSpec;
 use crate::units::{Size, Span};
 
@@ -44,6 +46,13 @@ pub(super) struct File {
     /// It was read before, as `sweep` was.
     #[serde(rename = "run")]
     _run: Option<IgnoredAny>,
+    /// These were read before, as `sweep` was.
+    #[serde(rename = "scenario")]
+    _scenario: Option<IgnoredAny>,
+    #[serde(rename = "defaults")]
+    _defaults: Option<IgnoredAny>,
+    #[serde(rename = "fresh")]
+    _fresh: Option<IgnoredAny>,
     pub(super) link: Option<Vec<LinkSpec>>,
     pub(super) dumbbell: Option<DumbbellSpec>,
     #[serde(default)]
@@ -59,6 +68,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) claim: Vec<Claim>,
     #[serde(default)]
+    pub(super) limit: Vec<Limit>,
+    #[serde(default)]
     pub(super) fast: Fast,
 }
 
@@ -67,7 +78,7 @@ fn one() -> NonZeroU64 {
 }
 
 fn datagram() -> usize {
-    1350
+    DATAGRAM_BYTES
 }
 
 fn initial_window() -> usize {

@@ -9,9 +9,11 @@ mod document;
 mod error;
 mod file;
 mod library;
+pub mod limit;
 pub mod metric;
 pub mod network;
 mod plain_path;
+mod scenario;
 mod setup;
 pub mod traffic;
 
@@ -21,7 +23,9 @@ pub use claim::{Across, AcrossName, Claim, Crossing, Override, Plot, PlotKind, Q
 pub use error::{ExperimentError, Problem};
 pub use file::{Series, Trace};
 pub use library::{Library, LibraryError};
+pub use limit::Limit;
 pub use plain_path::PlainPath;
+pub use scenario::{SCENARIO_AXIS, Scenario, Trial};
 pub use setup::{FlowSetup, Setup};
 
 use std::collections::BTreeSet;
@@ -35,6 +39,7 @@ use axes::Axes;
 use claim::Subjects;
 use document::{Document, Located, problem, unknown_name};
 use file::{Fast, File};
+use limit::Variables;
 
 /// An experiment, checked.
 #[derive(Clone, Debug)]
@@ -53,6 +58,8 @@ pub struct Experiment {
     pub axes: Vec<Axis>,
     /// The compared controllers.
     pub runs: Vec<Run>,
+    /// The scenarios, if it is made of such.
+    pub scenarios: Vec<Scenario>,
     /// The points: all combinations of the values of the axes.
     pub points: Vec<Point>,
     /// The command that runs it again.
@@ -75,6 +82,8 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// The statements of papers.
     pub claims: Vec<Claim>,
+    /// The limits that every controller must keep.
+    pub limits: Vec<Limit>,
     pub(crate) fast: Fast,
 }
 
@@ -95,12 +104,20 @@ impl Experiment {
     /// # Errors
     /// Names the file, and line and column of each problem in it.
     pub fn read(path: &Path) -> Result<Experiment, ExperimentError> {
+        Experiment::read_for(path, &Trial::default())
+    }
+
+    /// Reads and checks a file; if it has scenarios, it is run as the trial says.
+    ///
+    /// # Errors
+    /// Those of [`read`](Experiment::read).
+    pub fn read_for(path: &Path, trial: &Trial) -> Result<Experiment, ExperimentError> {
         let path = path.to_path_buf();
         let Some(name) = library::name_of(&path) else {
             return Err(ExperimentError::Name { path });
         };
         match fs::read_to_string(&path) {
-            Ok(text) => Experiment::parse(&name, path, &text),
+            Ok(text) => Experiment::parse_for(&name, path, &text, trial),
             Err(error) => Err(ExperimentError::Read { path, error }),
         }
     }
@@ -110,7 +127,16 @@ impl Experiment {
     /// # Errors
     /// Those of [`read`](Experiment::read).
     pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Experiment, ExperimentError> {
-        match read(text) {
+        Experiment::parse_for(name, path, text, &Trial::default())
+    }
+
+    fn parse_for(
+        name: &str,
+        path: PathBuf,
+        text: &str,
+        trial: &Trial,
+    ) -> Result<Experiment, ExperimentError> {
+        match read(text, trial) {
             Ok(experiment) => Ok(Experiment {
                 name: name.to_owned(),
                 command: format!("cargo xtask papers {name}"),
@@ -193,9 +219,10 @@ impl Experiment {
 }
 
 /// Reads a whole text; name, path and text are to be filled in.
-fn read(text: &str) -> Result<Experiment, Vec<Located>> {
+fn read(text: &str, trial: &Trial) -> Result<Experiment, Vec<Located>> {
     let document = Document::parse(text)?;
-    let axes = Axes::read(&document)?;
+    let axes = Axes::read(&document, trial)?;
+    let scenarios = axes.scenarios();
     let described = axes.described();
     let mut problems: Vec<Located> = Vec::new();
     let mut first: Option<File> = None;
@@ -223,7 +250,7 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
     let (Some(mut file), true) = (first, problems.is_empty()) else {
         return Err(problems);
     };
-    check_rest(&mut file, &described, &points).map_err(|invalid| {
+    check_rest(&mut file, &described, &scenarios, &points).map_err(|invalid| {
         invalid
             .iter()
             .map(|one| document.locate(one))
@@ -237,6 +264,7 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
         about: file.about,
         axes: described,
         runs: axes.runs(),
+        scenarios,
         points,
         command: String::new(),
         directory: PathBuf::new(),
@@ -248,12 +276,18 @@ fn read(text: &str) -> Result<Experiment, Vec<Located>> {
         tables: file.table,
         plots: file.plot,
         claims: file.claim,
+        limits: file.limit,
         fast: file.fast,
     })
 }
 
 /// Checks all references to axes, flows and links.
-fn check_rest(file: &mut File, axes: &[Axis], points: &[Point]) -> Result<(), Vec<Invalid>> {
+fn check_rest(
+    file: &mut File,
+    axes: &[Axis],
+    scenarios: &[Scenario],
+    points: &[Point],
+) -> Result<(), Vec<Invalid>> {
     let flows: Vec<String> = file.flow.iter().map(|flow| flow.name.clone()).collect();
     let links = points
         .iter()
@@ -300,6 +334,24 @@ fn check_rest(file: &mut File, axes: &[Axis], points: &[Point]) -> Result<(), Ve
         note(require(new, &format!("{place}.id"), || {
             format!("there is another claim \"{}\"", claim.id)
         }));
+    }
+    let variables: Vec<(&Scenario, Variables)> = scenarios
+        .iter()
+        .filter_map(|scenario| {
+            let point = points.iter().find(|point| point.labels[0] == scenario.id)?;
+            let mut variables = limit::variables(scenario, &point.setup);
+            if scenario.reference.is_some() {
+                variables.insert(limit::REFERENCE.to_owned(), 1.0);
+            }
+            Some((scenario, variables))
+        })
+        .collect();
+    for (number, limit) in file.limit.iter_mut().enumerate() {
+        let place = format!("limit[{number}]");
+        note(require(!scenarios.is_empty(), &place, || {
+            format!("a limit needs tables [[{SCENARIO_AXIS}]]")
+        }));
+        note(limit.check(&place, &subjects, &variables));
     }
     note(subjects.points(&mut file.fast.points, "fast"));
     let start = points.iter().map(|point| point.setup.measure_from).max();

@@ -66,6 +66,8 @@ pub struct FlowSetup {
     pub name: String,
     /// The sender's controller, and options after a colon.
     pub cc: String,
+    /// True if the file leaves the controller to the run, so that this is what the run is about.
+    pub tested: bool,
     /// The time at which it starts …
     pub start: Duration,
     /// … and the longest random time by which it starts later.
@@ -94,6 +96,7 @@ impl FlowSetup {
         FlowSetup {
             name: flow.name.clone(),
             cc: flow.cc.as_deref().or(cc).unwrap_or_default().to_owned(),
+            tested: flow.cc.is_none(),
             start: flow.start.duration(),
             start_jitter: flow.start_jitter.duration(),
             stop: flow.stop.map(Span::duration),

@@ -120,6 +120,13 @@ impl Shard {
     }
 }
 
+/// As `K/N`.
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
 impl std::str::FromStr for Shard {
     type Err = String;
 
@@ -363,6 +370,26 @@ impl Sweep {
             })
         };
         Ok(planned.flat_map(of_run).collect())
+    }
+
+    /// The experiments as they are run, in their order.
+    pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
+        self.sites.iter().map(|site| &site.experiment)
+    }
+
+    /// Writes the results of all experiments, which must have the same axes, into one table as
+    /// `results.parquet` of each has them.
+    ///
+    /// # Errors
+    ///
+    /// A journal cannot be read, or the table cannot be written.
+    pub fn write_together(&self, path: &Path) -> Result<(), LabError> {
+        let runs = self.sites.iter().map(|site| {
+            let mut runs = site.journal.read()?;
+            runs.retain(|run, _| site.planned.contains(run));
+            Ok((site.experiment.clone(), runs))
+        });
+        results::write_together(path, runs).map_err(file_error(path))
     }
 }
 

@@ -221,7 +221,7 @@ fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
             all.push(ControllerDescribed {
                 name: selection.name(),
                 summary: selection.summary(),
-                stack: selection.algorithm().is_none().then_some("quiche"),
+                stack: selection.is_built_in().then_some("quiche"),
             });
         }
     }
@@ -326,6 +326,28 @@ impl<'a> Keys<'a> {
 }
 
 fn results(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {
+    write_table(&results_table(experiment, runs), &directory.join(RESULTS))
+}
+
+/// Writes the results of several experiments, which have the same axes, into one table.
+pub(super) fn write_together(
+    path: &Path,
+    experiments: impl Iterator<Item = io::Result<(Experiment, Runs)>>,
+) -> io::Result<()> {
+    let mut whole = Table::default();
+    for one in experiments {
+        let (experiment, runs) = one?;
+        let table = results_table(&experiment, &runs);
+        if !whole.names().is_empty() && whole.names() != table.names() {
+            let problem = format!("{} has other axes than the others", experiment.name);
+            return Err(io::Error::other(problem));
+        }
+        whole.append(table);
+    }
+    write_table(&whole, path)
+}
+
+fn results_table(experiment: &Experiment, runs: &Runs) -> Table {
     let mut keys = Keys::new(experiment);
     let mut numbers = Vec::new();
     for run in runs.values() {
@@ -347,8 +369,7 @@ fn results(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result
             }
         }
     }
-    let table = keys.table(vec![("value", Column::Number(numbers))]);
-    write_table(&table, &directory.join(RESULTS))
+    keys.table(vec![("value", Column::Number(numbers))])
 }
 
 fn series(directory: &Path, experiment: &Experiment, runs: &Runs) -> io::Result<()> {

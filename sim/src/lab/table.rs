@@ -28,6 +28,28 @@ impl Table {
         self.0.push((name.to_owned(), column));
     }
 
+    /// Adds the rows of a table with the same columns.
+    pub(super) fn append(&mut self, more: Table) {
+        if self.0.is_empty() {
+            *self = more;
+            return;
+        }
+        for ((_, column), (_, more)) in self.0.iter_mut().zip(more.0) {
+            match (column, more) {
+                (Column::Text(own), Column::Text(more)) => own.extend(more),
+                (Column::Whole(own), Column::Whole(more)) => own.extend(more),
+                (Column::Number(own), Column::Number(more)) => own.extend(more),
+                (Column::Switch(own), Column::Switch(more)) => own.extend(more),
+                _ => unreachable!("tables with the same columns have them of the same kinds"),
+            }
+        }
+    }
+
+    /// The names of its columns.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Writes the table as one row group. It is not compressed except by dictionaries, which make
     /// most of the difference.
     pub(super) fn write(&self, file: impl Write + Send) -> Result<(), ParquetError> {

@@ -390,17 +390,16 @@ fn prepared(
         experiment.seeds = seeds.get();
     }
     if arguments.traces {
-        let point = experiment.points.first();
-        let flows = point.map_or(&[][..], |point| &point.setup.flows);
-        experiment.traces = flows
-            .iter()
-            .filter(|flow| flow.tested)
-            .map(|flow| Trace {
-                flow: flow.name.clone(),
-                every_member: false,
-                points: Where::default(),
-            })
-            .collect();
+        let points = experiment.points.iter();
+        let flows = points.flat_map(|point| &point.setup.flows);
+        let tested = flows.filter(|flow| flow.tested);
+        let names: BTreeSet<String> = tested.map(|flow| flow.name.clone()).collect();
+        let trace = |flow| Trace {
+            flow,
+            every_member: false,
+            points: Where::default(),
+        };
+        experiment.traces = names.into_iter().map(trace).collect();
     }
     experiment.directory = PathBuf::from(id);
     experiment.command = format!("cargo xtask {NAME} --family {id}");

@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problem;
+use super::scenario;
 use crate::invalid::Invalid;
 
 /// A text and the values in it.
@@ -52,6 +53,9 @@ impl<'t> Document<'t> {
     /// Names an axis that does not exist, or the first value that `T` refuses.
     pub(super) fn read<T: DeserializeOwned>(&self, values: &Values<'t>) -> Result<T, Located> {
         let mut root = self.root.clone();
+        for key in scenario::TABLES {
+            root.get_mut().remove(key);
+        }
         fill_table(root.get_mut(), values)?;
         T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| located(&error))
     }

@@ -46,7 +46,7 @@ pub(super) struct File {
     /// It was read before, as `sweep` was.
     #[serde(rename = "run")]
     _run: Option<IgnoredAny>,
-    /// These were read before, as `sweep` was.
+    /// This, `defaults` and `fresh` were read before, as `sweep` was.
     #[serde(rename = "scenario")]
     _scenario: Option<IgnoredAny>,
     #[serde(rename = "defaults")]

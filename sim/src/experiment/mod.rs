@@ -288,7 +288,13 @@ fn check_rest(
     scenarios: &[Scenario],
     points: &[Point],
 ) -> Result<(), Vec<Invalid>> {
-    let flows: Vec<String> = file.flow.iter().map(|flow| flow.name.clone()).collect();
+    // Points may have flows of their own.
+    let mut flows: Vec<String> = Vec::new();
+    for flow in points.iter().flat_map(|point| &point.setup.flows) {
+        if !flows.contains(&flow.name) {
+            flows.push(flow.name.clone());
+        }
+    }
     let links = points
         .iter()
         .flat_map(|point| point.setup.network.measured_links());

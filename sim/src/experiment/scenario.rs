@@ -25,6 +25,9 @@ const DEFAULTS: &str = "defaults";
 /// The table of the ranges from which [`Trial::fresh`] draws.
 const FRESH: &str = "fresh";
 
+/// The tables that are read here, in which `$name` stands for the scenario's own parameters.
+pub(super) const TABLES: [&str; 3] = [SCENARIO_AXIS, DEFAULTS, FRESH];
+
 /// The unit of a buffer that is given in bandwidth-delay products.
 const BDP: &str = "bdp";
 
@@ -176,16 +179,14 @@ impl<'t> Reader<'t> {
             }
         }
         let id = id.ok_or_else(|| wrong(table, format!("this [[{SCENARIO_AXIS}]] has no id")))?;
-        self.draw(&id, &mut values);
+        let drawn = self.draw(&id, &mut values);
         self.in_packets(table, &mut values)?;
-        // Parameters that are tables may name those that are not.
-        let plain = values.clone();
+        // Parameters may name others.
+        let named = values.clone();
         for value in values.values_mut() {
-            if matches!(value, DeValue::Table(_) | DeValue::Array(_)) {
-                let mut whole = Spanned::new(table.span(), value.clone());
-                fill(&mut whole, &plain)?;
-                *value = whole.into_inner();
-            }
+            let mut whole = Spanned::new(table.span(), value.clone());
+            fill(&mut whole, &named)?;
+            *value = whole.into_inner();
         }
         let parameters = values.iter().filter_map(|(name, value)| {
             let text = match value {
@@ -198,7 +199,10 @@ impl<'t> Reader<'t> {
             Some((name.clone(), text))
         });
         let scenario = Scenario {
-            title: title.unwrap_or_else(|| id.clone()),
+            title: match drawn.is_empty() {
+                true => title.unwrap_or_else(|| id.clone()),
+                false => drawn.join(", "),
+            },
             id,
             about: about.unwrap_or_default(),
             reference,
@@ -221,9 +225,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Multiplies the parameters that have a range by a factor from it.
-    fn draw(&self, id: &str, values: &mut Values<'t>) {
-        let Some(seed) = self.fresh else { return };
+    /// Multiplies the parameters that have a range by a factor from it; returns them as texts.
+    fn draw(&self, id: &str, values: &mut Values<'t>) -> Vec<String> {
+        let mut drawn = Vec::new();
+        let Some(seed) = self.fresh else { return drawn };
         for (name, range) in &self.ranges {
             let Some(DeValue::String(text)) = values.get(name) else {
                 continue;
@@ -232,9 +237,11 @@ impl<'t> Reader<'t> {
             let (low, high) = (libm::log(range.low), libm::log(range.high));
             let factor = libm::exp(low + (high - low) * random.random::<f64>());
             if let Some(text) = multiplied(text, factor) {
+                drawn.push(format!("{name} {text}"));
                 values.insert(name.clone(), DeValue::String(Cow::Owned(text)));
             }
         }
+        drawn
     }
 
     /// Writes buffers that are given in bandwidth-delay products in packets.

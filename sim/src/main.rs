@@ -404,10 +404,11 @@ fn check(files: &[PathBuf]) -> Result<(), String> {
     for experiment in experiments {
         let runs = experiment.points.len() as u64 * experiment.seeds;
         println!(
-            "{}: {} points, {runs} runs, {} claims",
+            "{}: {} points, {runs} runs, {} claims, {} limits",
             experiment.path.display(),
             experiment.points.len(),
-            experiment.claims.len()
+            experiment.claims.len(),
+            experiment.limits.len()
         );
     }
     Ok(())

@@ -49,11 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         compare.args(&arguments.flags);
         compare
     };
-    if arguments
-        .flags
-        .iter()
-        .any(|flag| flag == "--help" || flag == "-h")
-    {
+    if job::asks_for_help(&arguments.flags) {
         return process::run(&mut compare());
     }
     // Wrong flags are reported before anything is installed.
@@ -61,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plan: Plan = serde_json::from_str(&plan).context("the plan of gallop-sim compare")?;
     let python = setup::python(&root, &target)?;
     steps.next("Simulations");
-    let command = command(&arguments.flags)?;
+    let command = job::command_line("compare", &arguments.flags)?;
     process::run(compare().arg("--command").arg(command))?;
     steps.next("Report");
     process::run(
@@ -81,15 +77,6 @@ pub fn compare(simulator: &Path, root: &Path, target: &Path) -> Command {
         .arg("--target")
         .arg(target);
     compare
-}
-
-/// The command line that runs this again.
-fn command(flags: &[OsString]) -> Result<String> {
-    let flags: Vec<_> = flags.iter().map(|flag| flag.to_string_lossy()).collect();
-    let words = ["cargo", "xtask", "compare"].into_iter();
-    Ok(shlex::try_join(
-        words.chain(flags.iter().map(AsRef::as_ref)),
-    )?)
 }
 
 #[cfg(test)]
@@ -116,9 +103,5 @@ mod tests {
         ];
         let arguments = Line::try_parse_from(words).unwrap().arguments;
         assert_eq!(arguments.flags, words[1..]);
-        assert_eq!(
-            command(&["--out".into(), "a folder".into()]).unwrap(),
-            "cargo xtask compare --out 'a folder'"
-        );
     }
 }

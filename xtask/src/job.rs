@@ -1,5 +1,6 @@
 //! The common parts of the commands that simulate and report.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -48,4 +49,35 @@ pub fn simulator(root: &Path, target: &Path) -> Result<PathBuf> {
 /// They cannot; the error names the flag and the file.
 pub fn check_json(json: &Path) -> Result<()> {
     gallop_files::check(json).with_context(|| format!("--json {}", json.display()))
+}
+
+/// True if the flags that go on to the simulator ask for its help.
+pub fn asks_for_help(flags: &[OsString]) -> bool {
+    flags.iter().any(|flag| flag == "--help" || flag == "-h")
+}
+
+/// The command line that runs a subcommand again.
+///
+/// # Errors
+///
+/// A flag cannot be quoted.
+pub fn command_line(name: &str, flags: &[OsString]) -> Result<String> {
+    let flags: Vec<_> = flags.iter().map(|flag| flag.to_string_lossy()).collect();
+    let words = ["cargo", "xtask", name].into_iter();
+    Ok(shlex::try_join(
+        words.chain(flags.iter().map(AsRef::as_ref)),
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_quoted() {
+        assert_eq!(
+            command_line("compare", &["--out".into(), "a folder".into()]).unwrap(),
+            "cargo xtask compare --out 'a folder'"
+        );
+    }
 }

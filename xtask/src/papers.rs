@@ -156,7 +156,6 @@ fn listed(simulator: &Path, root: &Path, names: &[String]) -> Result<Vec<Listed>
 }
 
 /// The flags that are for the simulator.
-/// The flags that are for the simulator.
 fn sweep_flags(arguments: &Arguments) -> Vec<String> {
     let mut flags = Vec::new();
     if arguments.fast {

@@ -335,7 +335,7 @@ fn scenarios_and_limits_that_are_wrong_are_named_by_line() {
         (
             "id = \"near\"",
             "id = \"far\"",
-            "family.toml:16:6: there is another scenario \"far\"",
+            "family.toml:15:6: there is another scenario \"far\"",
         ),
         (
             "id = \"near\"",

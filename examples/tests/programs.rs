@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 const SERVER: &str = env!("CARGO_BIN_EXE_tokio-quiche-server");
 const CLIENT: &str = env!("CARGO_BIN_EXE_quiche-client");
 const OWN_CONTROLLER: &str = env!("CARGO_BIN_EXE_own-controller");
+const EVALUATE_OWN: &str = env!("CARGO_BIN_EXE_evaluate-own");
 
 /// A running server, which ends with the test.
 struct Server {
@@ -168,4 +169,28 @@ fn a_wrong_controller_is_refused_at_its_flag() {
             assert!(error.contains("--cc") && error.contains(named), "{error}");
         }
     }
+}
+
+#[test]
+fn a_controller_of_ones_own_is_evaluated() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments");
+    let evaluated = Command::new(EVALUATE_OWN)
+        .args([
+            "--fast",
+            "--cc",
+            "eighth",
+            "--cc",
+            "vegas",
+            "--library",
+            library,
+        ])
+        .args(["--family", "loss", "--family", "extremes", "--out"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(evaluated.status.success(), "{}", text(&evaluated.stderr));
+    let table = text(&evaluated.stdout);
+    assert!(table.contains("\neighth "), "{table}");
+    assert!(folder.path().join("evaluation.json").is_file());
 }

@@ -26,7 +26,10 @@ fn an_experiment_is_checked_and_swept() {
     let checked = program(&["check"], file);
     assert!(checked.status.success());
     let text = String::from_utf8_lossy(&checked.stdout);
-    assert!(text.contains("8 points, 16 runs, 1 claims, 0 limits"), "{text}");
+    assert!(
+        text.contains("8 points, 16 runs, 1 claims, 0 limits"),
+        "{text}"
+    );
 
     let out_text = out.to_str().expect("a path");
     let swept = program(&["sweep", "--fast", "--json", "--out", out_text], file);

@@ -31,7 +31,8 @@ const METRICS: [&str; 10] = [
     "timeouts",
 ];
 
-/// The first and the last point of every fast subset, under one seed.
+/// The first and the last point of every paper's fast subset, and all of the evaluation's, under one
+/// seed.
 fn sweep(out: &Path) -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
     let library = Library::open(&folder).expect("a folder of experiments");
@@ -41,11 +42,13 @@ fn sweep(out: &Path) -> Vec<(String, PathBuf)> {
     experiments.retain(|experiment| experiment.has_fast());
     let ends = experiments.into_iter().map(|experiment| {
         let mut experiment = experiment.fast();
-        let last = experiment.points.len() - 1;
-        let mut number = 0..;
-        experiment
-            .points
-            .retain(|_| matches!(number.next(), Some(at) if at == 0 || at == last));
+        if experiment.scenarios.is_empty() {
+            let last = experiment.points.len() - 1;
+            let mut number = 0..;
+            experiment
+                .points
+                .retain(|_| matches!(number.next(), Some(at) if at == 0 || at == last));
+        }
         experiment
     });
     let options = Options {

@@ -145,7 +145,7 @@ fn controllers_that_are_broken_on_purpose_are_caught_where_they_should_be() {
     caught(&greedy, "kin/two", "queue_p95_delay_s");
     caught(&greedy, "others/reno-2", "throughput_bps");
     caught(&greedy, "extremes/modem", "queue_p95_delay_s");
-    caught(&greedy, "inelastic/constant", "queue_p95_delay_s");
+    caught(&greedy, "inelastic/constant", "queue_mean_delay_s");
     // Who never grows leaves the path empty wherever it has room for more than ten packets.
     caught(&shy, "alone/15mbit-30ms-33p", "utilisation");
     caught(&shy, "alone/15mbit-30ms-33p", "ramp_up_rounds");
@@ -365,7 +365,7 @@ fn scenarios_and_limits_that_are_wrong_are_named_by_line() {
         (
             "10 * packet",
             "10 * paket",
-            "family.toml:33:7: limit[0].low: in scenario near: unknown parameter `paket`: did you mean `packet`?",
+            "family.toml:31:7: limit[0].low: in scenario near: unknown parameter `paket`: did you mean `packet`?",
         ),
         (
             "10 * packet",

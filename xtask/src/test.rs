@@ -86,6 +86,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
     setup::browser();
     check("analysis", || analysis(&root, &python))?;
     check("a comparison from end to end", || comparison(&target))?;
+    check("an evaluation from end to end", || evaluation(&target))?;
     check("other people's QUIC", || others(&root, &target))?;
     check("a scenario in real time", || real_time(&root, &target))
 }
@@ -157,6 +158,24 @@ fn comparison(target: &Path) -> Result<()> {
         "no report in {}",
         out.display()
     );
+    Ok(())
+}
+
+/// Runs a small part of the evaluation as a user would, and checks that there is a page.
+fn evaluation(target: &Path) -> Result<()> {
+    let out = target.join("evaluation-test");
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    process::run(
+        Command::new(xtask)
+            .args(["evaluate", "--fast", "--cc", "vegas", "--cc", "cubic"])
+            .args(["--family", "kin", "--family", "loss", "--out"])
+            .arg(&out),
+    )?;
+    let page = out.join("evaluation.html");
+    let text = fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
+    for scenario in ["kin/two", "loss/random-1"] {
+        ensure!(text.contains(scenario), "{scenario} is not in {}", page.display());
+    }
     Ok(())
 }
 

@@ -1,5 +1,9 @@
 //! Files that are written whole, or not at all.
 
+mod document;
+
+pub use document::Document;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

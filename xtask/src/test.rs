@@ -174,7 +174,11 @@ fn evaluation(target: &Path) -> Result<()> {
     let page = out.join("evaluation.html");
     let text = fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
     for scenario in ["kin/two", "loss/random-1"] {
-        ensure!(text.contains(scenario), "{scenario} is not in {}", page.display());
+        ensure!(
+            text.contains(scenario),
+            "{scenario} is not in {}",
+            page.display()
+        );
     }
     Ok(())
 }

@@ -20,12 +20,12 @@ use std::io;
 use std::path::PathBuf;
 
 use gallop::AlgorithmError;
+use gallop_files::Document;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::experiment::{Experiment, ExperimentError, Library, LibraryError};
 use crate::lab::{LabError, Options, Outcome, Shard, Sweep};
-use crate::results::Document;
 
 /// The name of the command in documents with its tables.
 const NAME: &str = "compare";
@@ -227,9 +227,9 @@ impl Comparison {
         for document in &self.documents {
             document
                 .write(&table)
-                .map_err(|error| CompareError::Write {
-                    path: document.path.clone(),
-                    error,
+                .map_err(|problem| CompareError::Flag {
+                    flag: "--table",
+                    problem,
                 })?;
         }
         Ok(all)

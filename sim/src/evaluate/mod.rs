@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 
 use gallop::AlgorithmError;
 use gallop::stack::quiche::Selection;
+use gallop_files::Document;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::experiment::{
-    Experiment, ExperimentError, Library, LibraryError, Run, Scenario, Trace, Trial, Where,
+    Experiment, ExperimentError, Library, LibraryError, Point, Run, Scenario, Trace, Trial, Where,
 };
 use crate::lab::{LabError, Options, Outcome, Shard, Sweep};
-use crate::results::Document;
 
 /// The folder of families in that of experiments, and the folder of results in `target`.
 const FOLDER: &str = "evaluation";
@@ -252,10 +252,7 @@ impl Evaluation {
         for document in &self.documents {
             document
                 .write(&tables)
-                .map_err(|error| EvaluateError::Write {
-                    path: document.path.clone(),
-                    error,
-                })?;
+                .map_err(|problem| flag("--table", problem))?;
         }
         Ok(report)
     }
@@ -384,7 +381,9 @@ fn prepared(
         return Err(flag("--scenario", problem));
     }
     if !own.is_empty() {
-        report::keep(&mut experiment, |scenario| own.contains(&scenario));
+        // A family's first axis is the scenarios.
+        let is_own = |point: &Point| point.labels.first().is_some_and(|id| own.contains(&&**id));
+        experiment.points.retain(is_own);
     }
     if let Some(seeds) = arguments.seeds {
         experiment.seeds = seeds.get();

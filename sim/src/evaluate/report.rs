@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::verdict::{Judged, Measured, Verdict};
 use super::{Evaluation, family_id};
 use crate::experiment::limit::{Side, variables};
-use crate::experiment::{Experiment, Point, Run, SCENARIO_AXIS, Scenario, Setup};
+use crate::experiment::{Experiment, Point, Run, Scenario, Setup};
 use crate::lab::{Outcome, Sample};
 use crate::results::Estimate;
 
@@ -500,16 +500,4 @@ fn compare_with_best(cells: &mut [Cell]) {
             of,
         });
     }
-}
-
-/// Keeps the points of some scenarios, and the scenarios themselves.
-pub(super) fn keep(experiment: &mut Experiment, keeps: impl Fn(&str) -> bool) {
-    let axis = experiment
-        .axes
-        .iter()
-        .position(|axis| axis.name == SCENARIO_AXIS);
-    experiment.points.retain(|point| {
-        axis.and_then(|axis| point.labels.get(axis))
-            .is_some_and(|id| keeps(id))
-    });
 }

@@ -1,8 +1,6 @@
-//! Results as people read them: metrics under several seeds, and documents with tables of them.
+//! Results as people read them: metrics under several seeds.
 
-mod document;
 mod estimate;
 mod interval;
 
-pub use document::Document;
 pub use estimate::Estimate;

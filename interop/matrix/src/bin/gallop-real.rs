@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
 use gallop::stack::quiche::Selection;
+use gallop_files::Document;
 use gallop_matrix::lanes::side_by_side;
-use gallop_matrix::real::document::Document;
 use gallop_matrix::real::figures::Figures;
 use gallop_matrix::real::plan::{Plan, Scenario};
 use gallop_matrix::real::results::{Results, Row};
@@ -108,9 +108,9 @@ fn start(arguments: &Arguments) -> Result<ExitCode> {
     let document = arguments
         .table
         .as_deref()
-        .map(Document::read)
+        .map(|path| Document::read(path, "real"))
         .transpose()
-        .context("--table")?;
+        .map_err(|problem| anyhow!("--table: {problem}"))?;
     if let Err(error) = gallop_path::Path::start(&gallop_path::Settings::default()) {
         eprintln!("NOTHING IS RUN: a path cannot be made. {error}");
         return Ok(ExitCode::from(NOT_PERMITTED));
@@ -141,7 +141,7 @@ fn start(arguments: &Arguments) -> Result<ExitCode> {
     }
     let table = results.markdown();
     if let Some(document) = document {
-        document.write(&table)?;
+        document.write(&table).map_err(|problem| anyhow!(problem))?;
     }
     print!("{table}");
     println!("Results: {}", out.display());

@@ -1,15 +1,13 @@
 //! Documents with a place for a table that a command writes.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A document with a place for a command's table: between the lines `<!-- NAME: measured -->` and
 /// `<!-- NAME: end -->`.
 #[derive(Debug)]
 pub struct Document {
-    /// The file.
-    pub path: PathBuf,
+    path: PathBuf,
     /// The text up to the first marker, with it.
     before: String,
     /// The text from the second marker on, with it.
@@ -32,7 +30,7 @@ impl Document {
     pub fn read(path: &Path, name: &str) -> Result<Document, String> {
         let refuse = |problem: String| format!("{}: {problem}", path.display());
         let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-        gallop_files::check(path).map_err(|error| refuse(error.to_string()))?;
+        crate::check(path).map_err(|error| refuse(error.to_string()))?;
         let [first, last] = markers(name);
         let place = |marker: &str| {
             let mut places = text.match_indices(marker);
@@ -62,10 +60,11 @@ impl Document {
     /// Writes the document with the table in its place, whole or not at all.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, table: &str) -> io::Result<()> {
-        let text = format!("{}\n{table}{}", self.before, self.after);
-        gallop_files::write(&self.path, text.as_bytes())
+    /// Names the document and the reason for which it cannot be written.
+    pub fn write(&self, table: &str) -> Result<(), String> {
+        let text = format!("{}\n{}\n{}", self.before, table.trim_end(), self.after);
+        crate::write(&self.path, text.as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
 }
 

@@ -20,6 +20,7 @@ mod qlog_interval;
 mod qlog_packet_lost;
 mod qlog_recovery_parameters;
 mod rebinding;
+mod sent_buffers;
 mod stream_header;
 mod stream_without_data;
 

@@ -258,6 +258,15 @@ def test_a_single_seed_and_odd_numbers_are_no_problem(
     assert "not measured" in html
 
 
+def test_what_did_not_happen_under_every_seed_has_no_mean(
+    content: dict[str, Any], page_of: Callable[..., str]
+) -> None:
+    held = cell(content, 0, 0, 0)["limits"][0]
+    held["value"].update(mean=None, low=None, high=None, values=[None, 1.0, None, 2.0])
+    html = page_of(content)
+    assert "under 2 of 4 seeds only" in html
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

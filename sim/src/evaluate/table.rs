@@ -139,9 +139,7 @@ fn mark(scenario: &Shown, cell: &Cell) -> String {
                 Some((mean, _)) => format!("{} {}", metric.shown.text(mean), metric.shown.unit),
                 None => "never".to_owned(),
             };
-            // The page has the percentile; here the kind of metric is enough.
-            let label = metric.label.split(',').next().unwrap_or_default();
-            format!("✗ {}: {}", label.to_lowercase(), value.trim_end())
+            format!("✗ {}: {}", metric.label.to_lowercase(), value.trim_end())
         }
     }
 }

@@ -42,18 +42,21 @@ const FARTHEST: f64 = 10.0;
 /// The least size of a bound by which distances are divided.
 const LEAST_BOUND: f64 = 1e-9;
 
+/// Of each seed the sum over the members of a flow, and their number.
+type Sums = BTreeMap<u64, (f64, usize)>;
+
 /// The measurements of an experiment.
 #[derive(Debug)]
 pub(super) struct Measured<'a> {
-    /// By point, subject and metric; of each seed the sum over members, and their number.
-    sums: BTreeMap<(usize, &'a str, &'a str), BTreeMap<u64, (f64, usize)>>,
+    /// By point, subject and metric.
+    sums: BTreeMap<(usize, &'a str, &'a str), Sums>,
     first_seed: u64,
     seeds: usize,
 }
 
 impl<'a> Measured<'a> {
     pub(super) fn new(experiment: &Experiment, samples: &'a [Sample]) -> Measured<'a> {
-        let mut sums: BTreeMap<_, BTreeMap<u64, (f64, usize)>> = BTreeMap::new();
+        let mut sums: BTreeMap<_, Sums> = BTreeMap::new();
         for sample in samples {
             let key = (
                 sample.point,

@@ -24,9 +24,12 @@ Verdict = Literal["pass", "fail", "broken", "missing"]
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """A mean over seeds in a base unit, with its 95 % interval and the value of each seed."""
+    """A mean over seeds in a base unit, with its 95 % interval and the value of each seed.
 
-    mean: float
+    There is no mean if there was no value under some seed.
+    """
+
+    mean: float | None = None
     unit: str = ""
     low: float | None = None
     high: float | None = None
@@ -165,7 +168,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def _power(cell: Cell) -> float:
-    return -math.inf if cell.power is None else cell.power.mean
+    return _least_if_none(None if cell.power is None else cell.power.mean)
 
 
 def _least_if_none(value: float | None) -> float:

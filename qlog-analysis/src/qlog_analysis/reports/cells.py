@@ -122,9 +122,19 @@ def figure_of(scenario: Scenario, cell: Cell) -> str:
         return ""
     limit, held = scenario.limits[number], cell.limits[number]
     metric = metric_of_limit(limit, held)
-    value = None if held.value is None else held.value.mean * metric.scale
-    shown = _with_unit(show(value), metric.unit_to_show)
+    shown = NOTHING if held.value is None else _without_interval(held.value, metric)
     return f"{title_of(limit, metric)} {shown}, {bound_of(limit, held, metric)}"
+
+
+def _without_interval(value: Sampled, metric: Metric) -> str:
+    if value.mean is None:
+        return _under_some_seeds(value)
+    return _with_unit(show(value.mean * metric.scale), metric.unit_to_show)
+
+
+def _under_some_seeds(value: Sampled) -> str:
+    there = sum(one is not None for one in value.values)
+    return f"under {there} of {len(value.values)} seeds only"
 
 
 def tip_of(name: str, scenario: Scenario, cell: Cell) -> str:
@@ -163,6 +173,8 @@ def shown(value: Sampled | None, subject: str, name: str) -> str:
 
 def measured(value: Sampled, metric: Metric) -> str:
     """A value with its interval and unit."""
+    if value.mean is None:
+        return _under_some_seeds(value)
     half = half_width(Interval(value.mean, value.low, value.high), metric.scale)
     number = show(value.mean * metric.scale, half)
     return _with_unit(f"{number} {show_half(half)}".strip(), metric.unit_to_show)

@@ -42,7 +42,7 @@ def throughput_against_delay(
 
 def _spot(cell: Cell, look: int, name: str) -> Spot | None:
     throughput, delay = cell.throughput_bps, cell.delay_s
-    if throughput is None or delay is None:
+    if throughput is None or delay is None or throughput.mean is None or delay.mean is None:
         return None
     if not math.isfinite(throughput.mean) or not math.isfinite(delay.mean):
         return None

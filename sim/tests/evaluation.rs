@@ -240,6 +240,31 @@ fn a_part_of_the_runs_has_no_verdict() {
 }
 
 #[test]
+fn parts_of_several_machines_come_to_the_verdicts_of_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = |name: &str| folder.path().join(name);
+    let line = "--cc vegas --cc reno --scenario loss/short-4p --scenario loss/short-8p --seeds 2";
+    let whole = evaluated(line, &out("whole"));
+    for part in ["1/2", "2/2"] {
+        evaluated(
+            &format!("{line} --shard {part}"),
+            &out(&part.replace('/', "-")),
+        );
+    }
+    let journal = |name: &str| out(name).join("loss").join("journal.ndjson");
+    let second = fs::read_to_string(journal("2-2")).expect("a journal");
+    let (_, runs) = second.split_once('\n').expect("a first line");
+    let first = fs::read_to_string(journal("1-2")).expect("a journal");
+    fs::write(journal("1-2"), first + runs).expect("both journals");
+    let together = evaluated(line, &out("1-2"));
+    let json = |report: &Report| serde_json::to_string(&report.families).expect("JSON");
+    assert_eq!(json(&together), json(&whole));
+    assert_eq!(together.summary[0].of, 2);
+    let table = |name: &str| fs::read(out(name).join("results.parquet")).expect("a table");
+    assert_eq!(table("1-2"), table("whole"));
+}
+
+#[test]
 fn wrong_flags_are_named_with_what_is_right() {
     let out = Path::new("out");
     for (line, message) in [

@@ -727,7 +727,7 @@ fn a_stalled_host_does_nothing_and_then_everything() {
     }
 }
 
-/// What one Reno flow has of the first measured link in a window of time, and its RTT at the end.
+/// One Reno flow's part of the first measured link in a window of time, and its RTT at the end.
 struct Window {
     forwarded_bytes: f64,
     utilisation: f64,

@@ -5,7 +5,7 @@ use quiche::h3::NameValue;
 
 use crate::fields::{Malformed, Section};
 
-/// What the client needs of a response's header section.
+/// The part of a response's header section that the client needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,

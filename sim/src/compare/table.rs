@@ -243,7 +243,6 @@ mod tests {
             id: id.to_owned(),
             title: format!("{id}'s title"),
             cc: id.to_owned(),
-            point: 0,
             metrics: BTreeMap::from([("run".to_owned(), run)]),
         }
     }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use gallop::stack::quiche::Selection;
 use serde::Serialize;
 
-use super::verdict::{Judged, Measured, Verdict};
+use super::verdict::{Judged, Verdict, judge};
 use super::{Evaluation, family_id};
 use crate::experiment::limit::{Side, variables};
 use crate::experiment::{Experiment, Point, Run, Scenario, Setup};
 use crate::lab::{Outcome, Sample};
-use crate::results::Estimate;
+use crate::results::{Estimate, Measured};
 
 /// An evaluation and what came of it.
 #[derive(Debug, Serialize)]
@@ -306,7 +306,7 @@ impl Judge<'_> {
             .map(|(run, point)| {
                 let judged = limits
                     .iter()
-                    .map(|limit| self.measured.judge(limit, &variables, point, reference));
+                    .map(|limit| judge(&self.measured, limit, &variables, point, reference));
                 self.cell(scenario, run, point, judged.collect())
             })
             .collect();

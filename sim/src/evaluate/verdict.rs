@@ -1,13 +1,10 @@
 //! Verdicts: the measurements of a controller in a scenario, held against the scenario's limits.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use crate::experiment::Point;
 use crate::experiment::limit::{Limit, REFERENCE, Side, Variables};
-use crate::experiment::{Experiment, Point, metric};
-use crate::lab::Sample;
-use crate::results::Estimate;
+use crate::results::{Estimate, Measured};
 
 /// The value of a controller in a scenario, or of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,115 +39,48 @@ const FARTHEST: f64 = 10.0;
 /// The least size of a bound by which distances are divided.
 const LEAST_BOUND: f64 = 1e-9;
 
-/// Of each seed the sum over the members of a flow, and their number.
-type Sums = BTreeMap<u64, (f64, usize)>;
-
-/// The measurements of an experiment.
-#[derive(Debug)]
-pub(super) struct Measured<'a> {
-    /// By point, subject and metric.
-    sums: BTreeMap<(usize, &'a str, &'a str), Sums>,
-    first_seed: u64,
-    seeds: usize,
-}
-
-impl<'a> Measured<'a> {
-    pub(super) fn new(experiment: &Experiment, samples: &'a [Sample]) -> Measured<'a> {
-        let mut sums: BTreeMap<_, Sums> = BTreeMap::new();
-        for sample in samples {
-            let key = (
-                sample.point,
-                sample.subject.as_str(),
-                sample.metric.as_str(),
-            );
-            let of_seed = sums.entry(key).or_default().entry(sample.seed);
-            let (sum, members) = of_seed.or_default();
-            *sum += sample.value;
-            *members += 1;
-        }
-        Measured {
-            sums,
-            first_seed: experiment.first_seed,
-            seeds: usize::try_from(experiment.seeds).unwrap_or(usize::MAX),
-        }
+/// Holds a point against a limit; `reference` is the point of the scenario's reference.
+pub(super) fn judge(
+    measured: &Measured<'_>,
+    limit: &Limit,
+    variables: &Variables,
+    point: &Point,
+    reference: Option<usize>,
+) -> Judged {
+    let mut variables = variables.clone();
+    let of_reference = reference.and_then(|reference| {
+        let estimate = measured.mean(reference, &limit.subject, &limit.metric)?;
+        mean_of_present(&estimate)
+    });
+    if let Some(value) = of_reference {
+        variables.insert(REFERENCE.to_owned(), value);
     }
-
-    /// The mean over members under each seed.
-    pub(super) fn mean(&self, point: usize, subject: &str, name: &str) -> Option<Estimate> {
-        self.estimate(point, subject, name, |sum, members| sum / members as f64)
-    }
-
-    /// The sum over members under each seed.
-    pub(super) fn sum(&self, point: usize, subject: &str, name: &str) -> Option<Estimate> {
-        self.estimate(point, subject, name, |sum, _| sum)
-    }
-
-    fn estimate(
-        &self,
-        point: usize,
-        subject: &str,
-        name: &str,
-        value: impl Fn(f64, usize) -> f64,
-    ) -> Option<Estimate> {
-        let unit = metric::find(subject, name, false)?.unit;
-        let of_seeds = self.sums.get(&(point, subject, name))?;
-        let mut values = vec![None; self.seeds];
-        for (seed, &(sum, members)) in of_seeds {
-            let at = usize::try_from(seed.checked_sub(self.first_seed)?).ok()?;
-            *values.get_mut(at)? = Some(value(sum, members));
-        }
-        Some(Estimate { unit, values })
-    }
-
-    /// The number of seeds under which a point was run.
-    pub(super) fn seeds_run(&self, point: usize) -> usize {
-        let first = (point, "run", "simulated_s");
-        self.sums.get(&first).map_or(0, BTreeMap::len)
-    }
-
-    /// Holds a point against a limit; `reference` is the point of the scenario's reference.
-    pub(super) fn judge(
-        &self,
-        limit: &Limit,
-        variables: &Variables,
-        point: &Point,
-        reference: Option<usize>,
-    ) -> Judged {
-        let mut variables = variables.clone();
-        let of_reference = reference.and_then(|reference| {
-            let estimate = self.mean(reference, &limit.subject, &limit.metric)?;
-            mean_of_present(&estimate)
-        });
-        if let Some(value) = of_reference {
-            variables.insert(REFERENCE.to_owned(), value);
-        }
-        let (side, bound) = limit.bound();
-        let bound = bound.value(&variables).ok();
-        let value = self.mean(point.number, &limit.subject, &limit.metric);
-        let seeds_run = self.seeds_run(point.number);
-        let Some(bound) = bound.filter(|_| seeds_run == self.seeds) else {
-            return Judged {
-                bound,
-                verdict: Verdict::Missing,
-                distance: None,
-                value,
-            };
-        };
-        let mean = value
-            .as_ref()
-            .and_then(Estimate::mean)
-            .map(|(mean, _)| mean);
-        // What did not happen under some seed is beyond every bound.
-        let distance = mean.map_or(-FARTHEST, |mean| distance(side, bound, mean));
-        Judged {
-            bound: Some(bound),
-            verdict: match distance >= 0.0 {
-                true => Verdict::Pass,
-                false => Verdict::Fail,
-            },
-            distance: Some(distance),
+    let (side, bound) = limit.bound();
+    let bound = bound.value(&variables).ok();
+    let value = measured.mean(point.number, &limit.subject, &limit.metric);
+    let seeds_run = measured.seeds_run(point.number);
+    let Some(bound) = bound.filter(|_| seeds_run == measured.seeds()) else {
+        return Judged {
+            bound,
+            verdict: Verdict::Missing,
+            distance: None,
             value,
-        }
+        };
+    };
+    let mean = value
+        .as_ref()
+        .and_then(Estimate::mean)
+        .map(|(mean, _)| mean);
+    // What did not happen under some seed is beyond every bound.
+    let distance = mean.map_or(-FARTHEST, |mean| distance(side, bound, mean));
+    Judged {
+        bound: Some(bound),
+        verdict: match distance >= 0.0 {
+            true => Verdict::Pass,
+            false => Verdict::Fail,
+        },
+        distance: Some(distance),
+        value,
     }
 }
 

@@ -195,7 +195,7 @@ impl Member {
         }
     }
 
-    /// What follows from the measures and the path: rounds, and the power.
+    /// Measures that follow from others and the path: rounds, and the power.
     fn relative(&self, measures: &[Measure]) -> Vec<Measure> {
         let value = |metric: &str| {
             let mut found = measures.iter().filter(|measure| measure.metric == metric);

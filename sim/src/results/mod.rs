@@ -2,5 +2,7 @@
 
 mod estimate;
 mod interval;
+mod measured;
 
 pub use estimate::Estimate;
+pub use measured::Measured;

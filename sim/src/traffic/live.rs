@@ -62,7 +62,7 @@ impl Media {
     }
 }
 
-/// What became of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// No byte of it has been handed to the transport.
@@ -104,7 +104,7 @@ struct State {
     under_way: BTreeMap<u64, usize>,
 }
 
-/// What a frame still has to send.
+/// The rest of a frame, which is still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) stream: u64,

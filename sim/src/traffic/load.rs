@@ -36,7 +36,7 @@ impl Load {
     }
 }
 
-/// What became of a load's datagrams.
+/// The fate of a load's datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) sent: u64,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is measured of a run, under the simulator's names. All is of the time from `measure-from`
+/// The measurements of a run, under the simulator's names. All is of the time from `measure-from`
 /// to the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Figures {

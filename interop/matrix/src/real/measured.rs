@@ -33,11 +33,11 @@ const REST: Duration = Duration::from_millis(300);
 /// The interval at which a run looks whether it is interrupted.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How programs get the least real-time priority, below the path's: a program that waits for a core
+/// The command that gives programs the least real-time priority, below the path's: a program that waits for a core
 /// is late like a path.
 const PUNCTUAL: [&str; 3] = ["chrt", "--rr", "1"];
 
-/// How they get priority where that is not permitted.
+/// The command that gives them priority where that is not permitted.
 const PREFERRED: [&str; 3] = ["nice", "-n", "-15"];
 
 /// Bytes of a read.
@@ -50,7 +50,7 @@ const FILE_BYTES: u64 = 1 << 36;
 /// TCP segments whose packets are as long as QUIC's: headers of 20 bytes each (RFC 9293 §3.7.1).
 const SEGMENT_BYTES: u32 = (1350 + WIRE_OVERHEAD_BYTES - 40) as u32;
 
-/// What all runs share.
+/// The parts that all runs share.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The folder of gallop-server and gallop-client.

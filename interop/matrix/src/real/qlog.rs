@@ -1,4 +1,4 @@
-//! What the server's trace tells: its RTT, and the packets that it declared lost.
+//! The server's trace: its RTT, and the packets that it declared lost.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Data {
     smoothed_rtt: Option<f64>,
 }
 
-/// What a trace tells of a part of its time.
+/// The figures of a part of a trace's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Told {
     /// Mean over time of the smoothed RTT.

@@ -47,7 +47,7 @@ pub struct Compared {
     pub low: f64,
     /// The greatest simulated value.
     pub high: f64,
-    /// How far the real value may lie outside.
+    /// The distance by which the real value may lie outside.
     pub bound: f64,
 }
 

@@ -250,6 +250,7 @@ fn check_flow(flow: &FlowSetup, name: &str, plain: &[FlowSetup]) -> Result<()> {
             name: flow.name.clone(),
             cc: flow.cc.clone(),
             start: flow.start,
+            tested: flow.tested,
             ..plain.clone()
         };
         *flow == as_plain

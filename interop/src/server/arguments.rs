@@ -28,7 +28,7 @@ Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2
     after_long_help = arguments::with_controllers(EXAMPLE)
 )]
 pub struct Arguments {
-    /// Address and port to listen on, such as 0.0.0.0:4433 or [::]:4433 for all; can be given several
+    /// Address and port to listen on, such as `0.0.0.0:4433` or `[::]:4433` for all; can be given several
     /// times [default: port 4433 of 127.0.0.1 and ::1, which only this machine reaches]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<SocketAddr>,

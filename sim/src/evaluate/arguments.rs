@@ -22,7 +22,7 @@ pub struct Arguments {
     /// families]
     #[arg(long, value_name = "FAMILY/ID")]
     pub scenario: Vec<String>,
-    /// Only the scenarios and seeds that the families' tables [fast] name, for a first look
+    /// Only the scenarios and seeds that the families' tables `[fast]` name, for a first look
     #[arg(long)]
     pub fast: bool,
     /// As many seeds for each scenario, in place of its family's

@@ -123,8 +123,8 @@ pub struct CongestionMarks {
 /// NOTE: packets come as one slice per ACK frame, not one call each. A controller behind a pointer is
 /// then called once per ACK, and it sees the largest packet, which alone measures an RTT, before it
 /// decides. quiche and neqo have the slice at hand; the adapters of quinn and noq, which are called
-/// per packet and once at the end of the frame, fill a buffer that they use again, and that of
-/// s2n-quic, which is told the sum and the newest packet, makes a slice of one.
+/// per packet and once at the end of the frame, fill a buffer that they use again. Stacks that show
+/// losses after the ACK (quinn, noq) tell them in that order.
 pub trait Controller: CloneController + Debug + Send + Sync {
     /// A congestion-controlled packet was sent. Sending changes the time at which the next packet may
     /// leave, and no other answer.

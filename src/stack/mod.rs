@@ -1,5 +1,17 @@
-//! Adapters between QUIC stacks and [`Controller`](crate::controller::Controller), a file and a
-//! feature each.
+//! Adapters between QUIC stacks and [`Controller`], a file and a feature each.
 
+#[cfg(feature = "noq")]
+pub mod noq;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+mod per_packet;
 #[cfg(feature = "quiche")]
 pub mod quiche;
+#[cfg(feature = "quinn")]
+pub mod quinn;
+
+use crate::controller::{Controller, PathConfig};
+
+/// The factory of a controller that is not in the catalogue: a function that builds it for a new
+/// path. Every stack takes it where it takes an [`Algorithm`](crate::Algorithm).
+#[derive(Clone, Copy, Debug)]
+pub struct Factory(pub fn(&PathConfig) -> Box<dyn Controller>);

@@ -10,6 +10,7 @@ use ::quiche::{
     LossEvent, LostPacket, StartupExitReason,
 };
 
+pub use super::Factory;
 use crate::catalog::{Algorithm, AlgorithmError, CATALOG, Entry, name_and_options};
 use crate::controller::{
     Ack, Controller, Loss, PacketInfo, PathConfig, Phase, RttEstimate, SentPacket,
@@ -258,11 +259,6 @@ impl CongestionControllerFactory for Algorithm {
         Box::new(Adapter::new(Algorithm::build(self, &config.into())))
     }
 }
-
-/// The factory of a controller that is not in the catalogue: a function that builds it for a new
-/// path.
-#[derive(Clone, Copy, Debug)]
-pub struct Factory(pub fn(&PathConfig) -> Box<dyn Controller>);
 
 impl CongestionControllerFactory for Factory {
     fn build(&self, config: &ControllerConfig) -> Box<dyn CongestionController> {

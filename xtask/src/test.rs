@@ -46,6 +46,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "gallop",
         ]))
     })?;
+    check("one stack at a time", || one_stack(&cargo))?;
     check("lints", || {
         process::run(&mut cargo(&[
             "clippy",
@@ -89,6 +90,30 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
     check("an evaluation from end to end", || evaluation(&target))?;
     check("other people's QUIC", || others(&root, &target))?;
     check("a scenario in real time", || real_time(&root, &target))
+}
+
+/// Checks that who takes a stack compiles no TLS library of another.
+fn one_stack(cargo: &impl Fn(&[&str]) -> Command) -> Result<()> {
+    for stack in ["quinn", "noq"] {
+        let mut tree = cargo(&[
+            "tree",
+            "--locked",
+            "--package",
+            "gallop",
+            "--edges",
+            "normal",
+        ]);
+        let output = tree
+            .args(["--prefix", "none", "--features", stack])
+            .output()?;
+        ensure!(output.status.success(), "cargo tree: {}", output.status);
+        let tree = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            !tree.lines().any(|line| line.starts_with("boring")),
+            "the feature {stack} brings BoringSSL"
+        );
+    }
+    Ok(())
 }
 
 /// Runs the small matrix, if the system permits paths.

@@ -4,8 +4,8 @@
 //! Vegas and Gallop-Vegas watch the RTT and keep a few datagrams queued in the network, instead of
 //! filling the queue until packets are lost. Gallop-Vegas finds the available window of a large
 //! path several times faster, without bursts. The controllers know no QUIC stack, and no feature is
-//! on by default; the features `quinn` and `noq` make an [`Algorithm`] a controller factory of these
-//! stacks, and the feature `quiche` plugs them into quiche:
+//! on by default; the features `quinn`, `noq` and `s2n-quic` make an [`Algorithm`] a controller factory of
+//! these stacks, and the feature `quiche` plugs them into quiche:
 //!
 #![cfg_attr(feature = "quiche", doc = "```")]
 #![cfg_attr(not(feature = "quiche"), doc = "```ignore")]

@@ -2,12 +2,16 @@
 
 #[cfg(feature = "noq")]
 pub mod noq;
+#[cfg(any(feature = "noq", feature = "quinn", feature = "s2n-quic"))]
+mod numbers;
 #[cfg(any(feature = "noq", feature = "quinn"))]
 mod per_packet;
 #[cfg(feature = "quiche")]
 pub mod quiche;
 #[cfg(feature = "quinn")]
 pub mod quinn;
+#[cfg(feature = "s2n-quic")]
+pub mod s2n_quic;
 
 use crate::controller::{Controller, PathConfig};
 
@@ -15,3 +19,7 @@ use crate::controller::{Controller, PathConfig};
 /// path. Every stack takes it where it takes an [`Algorithm`](crate::Algorithm).
 #[derive(Clone, Copy, Debug)]
 pub struct Factory(pub fn(&PathConfig) -> Box<dyn Controller>);
+
+/// The initial window of the stacks that leave it to the controller (RFC 9002 §7.2).
+#[cfg(any(feature = "noq", feature = "quinn", feature = "s2n-quic"))]
+const INITIAL_WINDOW_PACKETS: u64 = 10;

@@ -3,27 +3,24 @@
 
 use std::time::{Duration, Instant};
 
+use super::INITIAL_WINDOW_PACKETS;
+use super::numbers::Numbers;
 use crate::controller::{
     Ack, CongestionMarks, Controller, Loss, PacketInfo, PathConfig, RttEstimate, SentPacket,
 };
 
-/// The initial window (RFC 9002 §7.2).
-const INITIAL_WINDOW_PACKETS: u64 = 10;
-
 /// A controller, and what the stacks leave to be found out.
 ///
-/// NOTE: a packet's number is the time at which it was sent, in nanoseconds since the controller was
-/// made. quinn tells the number of no acknowledged packet, and the numbers of noq begin anew in each
-/// packet number space. Packets that leave in one nanosecond are told apart by adding one.
+/// NOTE: packets are [numbered](Numbers) by time. quinn tells the number of no acknowledged packet, and
+/// the numbers of noq begin anew in each packet number space.
 #[derive(Clone, Debug)]
 pub(crate) struct PerPacket {
     controller: Box<dyn Controller>,
     datagram_bytes: usize,
     initial_window_bytes: u64,
-    started: Instant,
+    numbers: Numbers,
     /// The time of the last event.
     now: Instant,
-    last_sent: Option<u64>,
     bytes_in_flight: usize,
     /// The packets of the ACK frame that is being told.
     acked: Vec<PacketInfo>,
@@ -86,9 +83,8 @@ impl PerPacket {
             initial_window_bytes: controller.window_bytes() as u64,
             controller,
             datagram_bytes,
-            started: now,
+            numbers: Numbers::since(now),
             now,
-            last_sent: None,
             bytes_in_flight: 0,
             acked: Vec::new(),
             acked_bytes: 0,
@@ -111,12 +107,6 @@ impl PerPacket {
         self.initial_window_bytes
     }
 
-    /// The first number of the packets that were sent at that time.
-    fn number(&self, time_sent: Instant) -> u64 {
-        let since = time_sent.saturating_duration_since(self.started);
-        since.as_nanos().try_into().unwrap_or(u64::MAX)
-    }
-
     /// So many bytes left in datagrams that are full but for the last one.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         let mut rest = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -129,11 +119,8 @@ impl PerPacket {
 
     pub(crate) fn on_packet_sent(&mut self, now: Instant, size_bytes: usize) {
         self.now = now;
-        let next = self.last_sent.map_or(0, |last| last.saturating_add(1));
-        let packet_number = self.number(now).max(next);
-        self.last_sent = Some(packet_number);
         self.controller.on_packet_sent(&SentPacket {
-            packet_number,
+            packet_number: self.numbers.next(now),
             time_sent: now,
             size_bytes,
             bytes_in_flight: self.bytes_in_flight,
@@ -145,7 +132,7 @@ impl PerPacket {
     pub(crate) fn on_ack(&mut self, acked: &Acked) {
         self.now = acked.now;
         // A packet of the path before this one has that path's RTT.
-        if acked.time_sent < self.started {
+        if self.numbers.is_earlier(acked.time_sent) {
             return;
         }
         let next = self
@@ -154,7 +141,7 @@ impl PerPacket {
             .map_or(0, |last| last.packet_number.saturating_add(1));
         let size_bytes = usize::try_from(acked.bytes).unwrap_or(usize::MAX);
         self.acked.push(PacketInfo {
-            packet_number: self.number(acked.time_sent).max(next),
+            packet_number: self.numbers.of(acked.time_sent).max(next),
             time_sent: acked.time_sent,
             size_bytes,
         });
@@ -210,7 +197,7 @@ impl PerPacket {
         self.now = lost.now;
         let bytes = usize::try_from(lost.bytes).unwrap_or(usize::MAX);
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
-        if lost.time_sent < self.started {
+        if self.numbers.is_earlier(lost.time_sent) {
             return;
         }
         let round_trip = self.newest_acked.map_or(Duration::ZERO, |(time_sent, _)| {
@@ -223,7 +210,7 @@ impl PerPacket {
             self.lost_since = lost.now;
         }
         let first = self.lost.len();
-        let last_number = self.number(lost.time_sent);
+        let last_number = self.numbers.of(lost.time_sent);
         let packets = bytes.div_ceil(self.datagram_bytes).max(1);
         for place in (0..packets).rev() {
             let size_bytes = match place {
@@ -254,11 +241,11 @@ impl PerPacket {
     /// The count of marks went up, by the ACK of a packet that was sent at that time.
     pub(crate) fn on_marks(&mut self, now: Instant, time_sent: Instant) {
         self.now = now;
-        if time_sent >= self.started {
+        if !self.numbers.is_earlier(time_sent) {
             self.controller.on_congestion_marks(&CongestionMarks {
                 now,
                 packets: 1,
-                largest_acked: self.number(time_sent),
+                largest_acked: self.numbers.of(time_sent),
             });
         }
     }

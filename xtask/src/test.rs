@@ -94,7 +94,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
 
 /// Checks that who takes a stack compiles no TLS library of another.
 fn one_stack(cargo: &impl Fn(&[&str]) -> Command) -> Result<()> {
-    for stack in ["quinn", "noq"] {
+    for stack in ["quinn", "noq", "s2n-quic"] {
         let mut tree = cargo(&[
             "tree",
             "--locked",

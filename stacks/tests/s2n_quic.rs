@@ -1,0 +1,230 @@
+//! The adapter to s2n-quic, called as s2n-quic calls it. Times are virtual.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use gallop::Algorithm;
+use gallop::catalog::CATALOG;
+use gallop::stack::s2n_quic::{Adapter, Sent};
+use proptest::prelude::*;
+use s2n_quic_core::event::builder::{BbrState, SlowStartExitCause};
+use s2n_quic_core::inet::SocketAddress;
+use s2n_quic_core::packet::number::PacketNumberSpace;
+use s2n_quic_core::path::mtu;
+use s2n_quic_core::random::Generator;
+use s2n_quic_core::recovery::RttEstimator;
+use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
+use s2n_quic_core::recovery::congestion_controller::{
+    CongestionController, Endpoint, PathInfo, Publisher,
+};
+use s2n_quic_core::time::{Clock, NoopClock, Timestamp};
+
+/// Publishes nothing and draws nothing.
+struct Nothing;
+
+impl Publisher for Nothing {
+    fn on_slow_start_exited(&mut self, _: SlowStartExitCause, _: u32) {}
+    fn on_delivery_rate_sampled(&mut self, _: RateSample) {}
+    fn on_pacing_rate_updated(&mut self, _: Bandwidth, _: u32, _: num_rational::Ratio<u64>) {}
+    fn on_bbr_state_changed(&mut self, _: BbrState) {}
+}
+
+impl Generator for Nothing {
+    fn public_random_fill(&mut self, out: &mut [u8]) {
+        out.fill(0);
+    }
+
+    fn private_random_fill(&mut self, out: &mut [u8]) {
+        out.fill(0);
+    }
+}
+
+fn adapter(name: &str) -> (Adapter, usize) {
+    let mut algorithm: Algorithm = name.parse().unwrap();
+    let address = SocketAddress::default();
+    let path = PathInfo::new(&mtu::Config::default(), &address);
+    let datagram_bytes = path.max_datagram_size.into();
+    (algorithm.new_congestion_controller(path), datagram_bytes)
+}
+
+fn at(time: Duration) -> Timestamp {
+    NoopClock.get_time() + Duration::from_secs(1) + time
+}
+
+/// A datagram in flight: what the adapter said, and the times of sending and of its ACK.
+struct InFlight {
+    sent: Sent,
+    at: Duration,
+    acked_at: Option<Duration>,
+}
+
+/// A sender with endless data over 10 Mbit/s, 40 ms and so many packets of buffer; one ACK for two
+/// datagrams. Returns the bytes delivered, the losses, and the largest time that an ACK took.
+fn run(name: &str, buffer_packets: u32, duration: Duration) -> (usize, usize, Duration) {
+    let (mut adapter, datagram_bytes) = adapter(name);
+    let mut rtt = RttEstimator::new(Duration::from_millis(333));
+    let service = Duration::from_nanos(datagram_bytes as u64 * 800);
+    let propagation = Duration::from_millis(40);
+    let (mut now, mut link_free) = (Duration::ZERO, Duration::ZERO);
+    let mut in_flight: VecDeque<InFlight> = VecDeque::new();
+    let (mut delivered, mut lost, mut longest) = (0, 0, Duration::ZERO);
+    while now < duration {
+        let next_ack = in_flight
+            .iter()
+            .filter(|packet| packet.acked_at.is_some())
+            .nth(1);
+        let next_ack = next_ack.and_then(|packet| packet.acked_at);
+        let release = adapter.earliest_departure_time();
+        let release = release.map_or(now, |release| {
+            release.saturating_duration_since(at(Duration::ZERO))
+        });
+        if !adapter.is_congestion_limited() && next_ack.is_none_or(|ack| release <= ack) {
+            now = now.max(release);
+            let queued = link_free.saturating_sub(now);
+            let is_full = queued > service * buffer_packets;
+            link_free = if is_full {
+                link_free
+            } else {
+                link_free.max(now) + service
+            };
+            let used = Some(false);
+            let sent = adapter.on_packet_sent(at(now), datagram_bytes, used, &rtt, &mut Nothing);
+            let acked_at = (!is_full).then_some(link_free + propagation);
+            in_flight.push_back(InFlight {
+                sent,
+                at: now,
+                acked_at,
+            });
+            assert!(adapter.bytes_in_flight() <= adapter.congestion_window());
+            continue;
+        }
+        let Some(ack) = next_ack else {
+            panic!("{name}: nothing is acknowledged")
+        };
+        now = now.max(ack);
+        let newest = in_flight
+            .iter()
+            .position(|packet| packet.acked_at == Some(ack))
+            .unwrap();
+        let newest_sent = in_flight[newest].at;
+        longest = longest.max(now - newest_sent);
+        rtt.update_rtt(
+            Duration::ZERO,
+            now - newest_sent,
+            at(now),
+            true,
+            PacketNumberSpace::ApplicationData,
+        );
+        adapter.on_rtt_update(at(newest_sent), at(now), &rtt, &mut Nothing);
+        let acked: Vec<InFlight> = in_flight.drain(..=newest).collect();
+        for packet in acked.iter().filter(|packet| packet.acked_at.is_none()) {
+            lost += 1;
+            let bytes = datagram_bytes as u32;
+            adapter.on_packet_lost(
+                bytes,
+                packet.sent,
+                false,
+                true,
+                &mut Nothing,
+                at(now),
+                &mut Nothing,
+            );
+        }
+        let bytes = 2 * datagram_bytes;
+        delivered += bytes;
+        let newest = acked[newest].sent;
+        adapter.on_ack(
+            at(newest_sent),
+            bytes,
+            newest,
+            &rtt,
+            &mut Nothing,
+            at(now),
+            &mut Nothing,
+        );
+        let bytes = in_flight.len() * datagram_bytes;
+        assert_eq!(adapter.bytes_in_flight() as usize, bytes, "{name}");
+    }
+    (delivered, lost, longest)
+}
+
+#[test]
+fn every_controller_fills_the_path_and_delay_based_ones_keep_the_queue_short() {
+    for entry in CATALOG {
+        let duration = Duration::from_secs(20);
+        let (delivered, lost, longest) = run(entry.name, 50, duration);
+        let rate_bps = delivered as f64 * 8.0 / duration.as_secs_f64();
+        assert!(
+            (0.85..=1.0).contains(&(rate_bps / 10e6)),
+            "{}: {rate_bps} bit/s",
+            entry.name
+        );
+        let is_loss_based = entry.name.contains("rfc");
+        assert_eq!(
+            lost > 0,
+            is_loss_based,
+            "{}: {lost} lost, {longest:?}",
+            entry.name
+        );
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Sent(u16, Option<bool>),
+    Rtt,
+    Ack(u32),
+    Lost(bool),
+    Marks(u64),
+    Mtu(u16),
+    Discarded(u16),
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        6 => (any::<u16>(), any::<Option<bool>>()).prop_map(|(bytes, limited)| Call::Sent(bytes, limited)),
+        3 => Just(Call::Rtt),
+        4 => (0..1_000_000u32).prop_map(Call::Ack),
+        2 => any::<bool>().prop_map(Call::Lost),
+        1 => any::<u64>().prop_map(Call::Marks),
+        1 => any::<u16>().prop_map(Call::Mtu),
+        1 => any::<u16>().prop_map(Call::Discarded),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_calls_in_any_order_leave_a_window(calls in proptest::collection::vec((0..200_000u64, call()), 0..80)) {
+        for entry in CATALOG {
+            let (mut adapter, mut datagram_bytes) = adapter(entry.name);
+            let rtt = RttEstimator::new(Duration::from_millis(1));
+            let start = at(Duration::ZERO);
+            let mut last = (adapter.on_packet_sent(start, 1200, None, &rtt, &mut Nothing), start);
+            for &(at_us, call) in &calls {
+                // Times go back, too.
+                let now = at(Duration::from_micros(at_us));
+                match call {
+                    Call::Sent(bytes, limited) => {
+                        last = (adapter.on_packet_sent(now, bytes.into(), limited, &rtt, &mut Nothing), now);
+                    }
+                    Call::Rtt => adapter.on_rtt_update(last.1, now, &rtt, &mut Nothing),
+                    Call::Ack(bytes) => {
+                        adapter.on_ack(last.1, bytes as usize, last.0, &rtt, &mut Nothing, now, &mut Nothing);
+                    }
+                    Call::Lost(persistent) => {
+                        adapter.on_packet_lost(1200, last.0, persistent, true, &mut Nothing, now, &mut Nothing);
+                    }
+                    Call::Marks(count) => adapter.on_explicit_congestion(count, now, &mut Nothing),
+                    Call::Mtu(bytes) => {
+                        adapter.on_mtu_update(bytes, &mut Nothing);
+                        datagram_bytes = if bytes > 0 { bytes.into() } else { datagram_bytes };
+                    }
+                    Call::Discarded(bytes) => adapter.on_packet_discarded(bytes.into(), &mut Nothing),
+                }
+                prop_assert!(adapter.congestion_window() as usize >= 2 * datagram_bytes, "{}", entry.name);
+                let _ = adapter.earliest_departure_time();
+                adapter = adapter.clone();
+            }
+        }
+    }
+}

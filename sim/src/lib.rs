@@ -38,6 +38,7 @@ mod isolation;
 pub mod lab;
 pub mod results;
 pub mod soak;
+pub mod stack;
 mod trace_file;
 pub mod traffic;
 

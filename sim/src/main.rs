@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::thread;
 
 use clap::{Args, Parser, Subcommand};
-use gallop::stack::quiche::Selection;
 use gallop_network::units::Span;
 use gallop_sim::compare::{self, CompareError, Comparison};
 use gallop_sim::evaluate::{self, EvaluateError, Evaluation};
 use gallop_sim::experiment::{Library, LibraryError};
 use gallop_sim::lab::{self, Options, Outcome, Shard, Sweep};
 use gallop_sim::soak::{self, Soak};
+use gallop_sim::stack::Selection;
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:

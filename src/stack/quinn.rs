@@ -50,7 +50,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    fn new(
+    /// A controller for a path that is used from `now` on, as a factory makes it.
+    pub fn new(
         build: impl FnOnce(&PathConfig) -> Box<dyn Controller>,
         now: Instant,
         current_mtu: u16,

@@ -5,10 +5,11 @@ mod settings;
 mod tls;
 
 pub use settings::{Settings, SetupError, UnknownController};
-pub use tls::seed_entropy;
+pub use tls::{draw_seed, seed_entropy};
 
 /// quinn's connections.
 pub mod quinn {
+    use gallop::stack::quinn::Adapter;
     use quinn_proto as proto;
 
     /// False: the stack never says that a loss was none.
@@ -43,10 +44,11 @@ pub mod quinn {
         endpoint: &mut Endpoint,
         now: Instant,
         from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
         datagram: BytesMut,
         answer: &mut Vec<u8>,
     ) -> Option<DatagramEvent> {
-        endpoint.handle(now, from, None, None, datagram, answer)
+        endpoint.handle(now, from, None, ecn, datagram, answer)
     }
 
     fn next_transmit(
@@ -68,12 +70,15 @@ pub mod quinn {
     }
 
     fn path(connection: &mut Connection) -> Path {
-        let path = connection.stats().path;
+        let stats = connection.stats();
         Path {
-            rtt: path.rtt,
-            sent_packets: path.sent_packets,
-            lost_packets: path.lost_packets,
-            lost_bytes: path.lost_bytes,
+            rtt: stats.path.rtt,
+            min_rtt: Some(stats.path.min_rtt),
+            sent_packets: stats.path.sent_packets,
+            sent_bytes: stats.udp_tx.bytes,
+            received_bytes: stats.udp_rx.bytes,
+            lost_packets: stats.path.lost_packets,
+            lost_bytes: stats.path.lost_bytes,
         }
     }
 
@@ -82,6 +87,7 @@ pub mod quinn {
 
 /// noq's connections.
 pub mod noq {
+    use gallop::stack::noq::Adapter;
     use noq_proto as proto;
     use proto::{FourTuple, PathId};
 
@@ -117,10 +123,11 @@ pub mod noq {
         endpoint: &mut Endpoint,
         now: Instant,
         from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
         datagram: BytesMut,
         answer: &mut Vec<u8>,
     ) -> Option<DatagramEvent> {
-        endpoint.handle(now, FourTuple::new(from, None), None, datagram, answer)
+        endpoint.handle(now, FourTuple::new(from, None), ecn, datagram, answer)
     }
 
     fn next_transmit(
@@ -141,9 +148,13 @@ pub mod noq {
 
     fn path(connection: &mut Connection) -> Path {
         let path = connection.path_stats(PathId::ZERO).unwrap_or_default();
+        let stats = connection.stats();
         Path {
             rtt: path.rtt,
-            sent_packets: connection.stats().udp_tx.datagrams,
+            min_rtt: None,
+            sent_packets: stats.udp_tx.datagrams,
+            sent_bytes: stats.udp_tx.bytes,
+            received_bytes: stats.udp_rx.bytes,
             lost_packets: path.lost_packets,
             lost_bytes: path.lost_bytes,
         }

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use gallop::Algorithm;
+use gallop::controller::PathConfig;
+use gallop::{Algorithm, AlgorithmError};
+use gallop_network::packet::Ecn;
 use proto::congestion::{Controller, ControllerFactory};
 use proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
-    Dir, Endpoint, EndpointConfig, Event, SendStream, ServerConfig, StreamEvent, StreamId,
-    Transmit, TransportConfig, ValidationTokenConfig, VarInt, WriteError,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId,
+    ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    SendStream, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig,
+    ValidationTokenConfig, VarInt, WriteError,
 };
 use rand_core::Rng;
 use rand_xoshiro::SplitMix64;
@@ -46,7 +49,54 @@ const ID_BYTES: usize = 8;
 pub fn factory(name: &str) -> Result<Factory, UnknownController> {
     match built_in(name) {
         Some(factory) => Ok(factory),
-        None => Ok(Arc::new(name.parse::<Algorithm>()?)),
+        None => Ok(Arc::new(algorithm(name)?)),
+    }
+}
+
+/// The algorithm of the catalogue of that name.
+fn algorithm(name: &str) -> Result<Algorithm, AlgorithmError> {
+    name.parse().map_err(|error| match error {
+        AlgorithmError::Unknown { name, mut known } => {
+            known.extend(BUILT_IN.map(|(name, _)| name));
+            AlgorithmError::Unknown { name, known }
+        }
+        error => error,
+    })
+}
+
+/// The same as [`factory`], with that initial window for a controller of the catalogue.
+///
+/// # Errors
+///
+/// As there.
+pub fn factory_with_window(
+    name: &str,
+    initial_window_packets: u64,
+) -> Result<Factory, UnknownController> {
+    Ok(match built_in(name) {
+        Some(factory) => factory,
+        None => Arc::new(Windowed {
+            algorithm: algorithm(name)?,
+            initial_window_packets,
+        }),
+    })
+}
+
+/// An algorithm that begins with a window of the simulation's choice.
+struct Windowed {
+    algorithm: Algorithm,
+    initial_window_packets: u64,
+}
+
+impl ControllerFactory for Windowed {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let build = |path: &PathConfig| {
+            self.algorithm.build(&PathConfig {
+                initial_window_packets: self.initial_window_packets,
+                ..*path
+            })
+        };
+        Box::new(Adapter::new(build, now, current_mtu))
     }
 }
 
@@ -68,8 +118,14 @@ pub fn own_factory(name: &str) -> Result<Factory, UnknownController> {
 pub struct Path {
     /// The smoothed RTT; before the first sample, the one that is assumed.
     pub rtt: Duration,
-    /// Packets sent.
+    /// The least RTT, if the stack tells it.
+    pub min_rtt: Option<Duration>,
+    /// Packets sent; of noq, datagrams.
     pub sent_packets: u64,
+    /// Bytes of the datagrams sent.
+    pub sent_bytes: u64,
+    /// Bytes of the datagrams received.
+    pub received_bytes: u64,
     /// Packets declared lost.
     pub lost_packets: u64,
     /// Bytes declared lost.
@@ -126,6 +182,12 @@ fn transport(settings: &Settings<Factory>) -> Arc<TransportConfig> {
         .min_mtu(settings.datagram_bytes)
         .mtu_discovery_config(None)
         .allow_spin(false);
+    if let Some((every, max_delay)) = settings.acks {
+        let mut acks = AckFrequencyConfig::default();
+        acks.ack_eliciting_threshold(every.saturating_sub(1).into())
+            .max_ack_delay(Some(max_delay));
+        transport.ack_frequency_config(Some(acks));
+    }
     Arc::new(transport)
 }
 
@@ -175,7 +237,10 @@ impl Peer {
             .transport_config(transport(settings))
             .validation_token_config(tokens);
         let seed = settings.seed.wrapping_add(1 << 32);
-        Ok(Peer::new(endpoint(endpoint_config(seed), Some(Arc::new(config)))))
+        Ok(Peer::new(endpoint(
+            endpoint_config(seed),
+            Some(Arc::new(config)),
+        )))
     }
 
     fn new(endpoint: Endpoint) -> Peer {
@@ -194,10 +259,22 @@ impl Peer {
         self.connection.as_mut().map(|(_, connection)| connection)
     }
 
-    /// Takes a datagram in.
-    pub fn receive(&mut self, datagram: &[u8], now: Instant) {
+    /// Takes a datagram in, with what the network says of it.
+    pub fn receive(&mut self, datagram: &[u8], ecn: Ecn, now: Instant) {
         let mut answer = Vec::new();
-        let event = from_peer(&mut self.endpoint, now, self.other, datagram.into(), &mut answer);
+        let ecn = match ecn {
+            Ecn::NotCapable => None,
+            Ecn::Capable => Some(EcnCodepoint::Ect0),
+            Ecn::Marked => Some(EcnCodepoint::Ce),
+        };
+        let event = from_peer(
+            &mut self.endpoint,
+            now,
+            self.other,
+            ecn,
+            datagram.into(),
+            &mut answer,
+        );
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some(connection) = self.connection() {
@@ -282,12 +359,17 @@ impl Peer {
         self.lost.as_deref()
     }
 
-    /// Closes the connection.
-    pub fn close(&mut self, now: Instant, code: u32) {
-        if let Some(connection) = self.connection() {
-            connection.close(now, code.into(), Bytes::new());
-        }
+    /// Closes the connection; returns false if there is none, or it was closed before.
+    pub fn close(&mut self, now: Instant, code: u32) -> bool {
+        let open = self
+            .connection()
+            .filter(|connection| !connection.is_closed());
+        let Some(connection) = open else {
+            return false;
+        };
+        connection.close(now, code.into(), Bytes::new());
         self.settle();
+        true
     }
 
     /// True if nothing is left of the connection.
@@ -366,6 +448,37 @@ impl Peer {
     pub fn window_bytes(&self) -> Option<u64> {
         let (_, connection) = self.connection.as_ref()?;
         Some(controller(connection)?.metrics().congestion_window)
+    }
+
+    /// The phase of a controller of the catalogue. Of the stack's own, those with a slow start
+    /// threshold are in slow start below it, and of others nothing is known.
+    pub fn phase_name(&self) -> Option<&'static str> {
+        let (_, connection) = self.connection.as_ref()?;
+        let controller = controller(connection)?;
+        match controller.clone_box().into_any().downcast::<Adapter>() {
+            Ok(adapter) => Some(adapter.controller().phase_name()),
+            Err(_) => {
+                let metrics = controller.metrics();
+                Some(match metrics.congestion_window < metrics.ssthresh? {
+                    true => "slow_start",
+                    false => "congestion_avoidance",
+                })
+            }
+        }
+    }
+
+    /// A figure of a controller of the catalogue.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let (_, connection) = self.connection.as_ref()?;
+        let copy = controller(connection)?.clone_box().into_any();
+        let adapter = copy.downcast::<Adapter>().ok()?;
+        let mut found = None;
+        adapter.controller().figures(&mut |figure| {
+            if figure.name == name {
+                found = Some(figure.value);
+            }
+        });
+        found
     }
 }
 

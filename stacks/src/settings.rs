@@ -1,5 +1,7 @@
 //! The settings of a connection.
 
+use std::time::Duration;
+
 use gallop::AlgorithmError;
 
 /// Settings of a connection. All others are the stack's own, but for flow control, which never
@@ -10,6 +12,10 @@ pub struct Settings<F> {
     pub factory: F,
     /// The largest datagram: UDP payload. It is taken for granted, not probed for.
     pub datagram_bytes: u16,
+    /// The number of packets that one acknowledgment is for, and the longest time that it is held
+    /// back, which this end asks its peer for (draft-ietf-quic-ack-frequency); `None` leaves both to
+    /// the peer.
+    pub acks: Option<(u32, Duration)>,
     /// Decides connection ids, packet numbers that are left out, and whatever else is drawn.
     pub seed: u64,
 }

@@ -36,6 +36,14 @@ pub fn seed_entropy(seed: u64) {
     SOURCE.set(SplitMix64::seed_from_u64(seed));
 }
 
+/// A seed from this thread's entropy.
+#[must_use]
+pub fn draw_seed() -> u64 {
+    let mut bytes = [0; 8];
+    fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
 /// Fills `out` from this thread's entropy.
 pub(crate) fn fill(out: &mut [u8]) {
     SOURCE.with_borrow_mut(|source| source.fill_bytes(out));

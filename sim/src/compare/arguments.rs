@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::preset::DEFAULT;
+use crate::stack::Stack;
 use crate::units::{Buffer, LinkRate, Span};
 
 /// The flags of a comparison.
@@ -21,6 +22,9 @@ pub struct Arguments {
     /// preset's]
     #[arg(long, value_name = "NAME[:options]")]
     pub cc: Vec<String>,
+    /// The QUIC stack of all controllers that do not name one, as quinn/vegas does
+    #[arg(long, value_enum, default_value = "quiche")]
+    pub stack: Stack,
     /// The bottleneck's rate
     #[arg(long, allow_hyphen_values = true)]
     pub rate: Option<LinkRate>,

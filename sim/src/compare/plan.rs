@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gallop::catalog::name_and_options;
-use gallop::stack::quiche::Selection;
 
 use super::preset::{Contender, DEFAULT, Preset};
 use super::{Arguments, CompareError};
@@ -17,6 +16,7 @@ use crate::experiment::{
 };
 use crate::invalid::Invalid;
 use crate::queue::{DropTailSpec, QueueSpec};
+use crate::stack::{Selection, Stack};
 use crate::units::Span;
 
 /// The folders of the two experiments.
@@ -45,7 +45,11 @@ pub(super) fn experiments(
             true => &preset.runs,
             false => &given,
         };
-        with_options(own, preset)
+        let mut runs = with_options(own, preset)?;
+        for run in &mut runs {
+            in_stack(run, arguments.stack)?;
+        }
+        Ok::<_, CompareError>(runs)
     };
     let runs = chosen(&preset)?;
     let setup = changed(&preset, arguments)?;
@@ -95,7 +99,7 @@ fn flag(flag: &'static str, problem: impl Into<String>) -> CompareError {
 fn contenders(controllers: &[String]) -> Result<Vec<Contender>, CompareError> {
     let mut seen = BTreeSet::new();
     let contender = |cc: &String| {
-        let id = cc.replace([':', ',', '='], "-");
+        let id = cc.replace([':', ',', '=', '/'], "-");
         match seen.insert(id.clone()) {
             true => Ok(Contender {
                 id,
@@ -108,17 +112,27 @@ fn contenders(controllers: &[String]) -> Result<Vec<Contender>, CompareError> {
     controllers.iter().map(contender).collect()
 }
 
+/// Puts a controller into a stack, unless it names one itself.
+fn in_stack(run: &mut Contender, stack: Stack) -> Result<(), CompareError> {
+    let cc = stack.controller(&run.cc);
+    if cc != run.cc {
+        run.cc = cc;
+        run.title = stack.controller(&run.title);
+        run.id = format!("{}-{}", stack.as_str(), run.id);
+    }
+    run.cc.parse::<Selection>()?;
+    Ok(())
+}
+
 /// Checks the controllers and completes their options with the preset's.
 fn with_options(runs: &[Contender], preset: &Preset) -> Result<Vec<Contender>, CompareError> {
     let complete = |run: &Contender| {
-        run.cc.parse::<Selection>()?;
         let (name, own) = name_and_options(&run.cc);
         let options = merged(preset.options(name), own);
         let cc = match options.is_empty() {
             true => name.to_owned(),
             false => format!("{name}:{options}"),
         };
-        cc.parse::<Selection>()?;
         Ok(Contender { cc, ..run.clone() })
     };
     runs.iter().map(complete).collect()

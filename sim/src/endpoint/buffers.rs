@@ -12,7 +12,7 @@ use rand::Rng;
 /// The longest buffer, in bytes.
 pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 16;
 
-static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
+pub(crate) static ZEROS: [u8; MAX_BUFFER_BYTES] = [0; MAX_BUFFER_BYTES];
 
 /// The number of bytes after which the pattern repeats itself. It is prime, so that data that was
 /// moved by whole datagrams or buffers looks different.
@@ -89,6 +89,10 @@ impl StreamData {
 
     pub(crate) fn length(&self) -> usize {
         self.length
+    }
+
+    pub(crate) fn is_zeros(&self) -> bool {
+        self.bytes.is_none()
     }
 }
 

@@ -24,6 +24,24 @@ enum StackError {
     Quic(quiche::Error),
     #[error("HTTP/3: {0}")]
     Http3(h3::Error),
+    #[error("{0}")]
+    Other(String),
+    #[error("only quiche has it here")]
+    QuicheOnly,
+}
+
+/// HTTP/3 over a connection that is not quiche's.
+pub(crate) const NO_HTTP3: ConnectionError = ConnectionError {
+    operation: "HTTP/3",
+    error: StackError::QuicheOnly,
+};
+
+/// The error of a stack that is not quiche.
+pub(crate) fn failed_elsewhere(operation: &'static str) -> impl Fn(String) -> ConnectionError {
+    move |error| ConnectionError {
+        operation,
+        error: StackError::Other(error),
+    }
 }
 
 pub(crate) fn failed(operation: &'static str) -> impl Fn(quiche::Error) -> ConnectionError {

@@ -5,9 +5,12 @@ pub(crate) mod application;
 pub(crate) mod buffers;
 mod connection;
 mod driver;
+pub(crate) mod foreign;
 pub(crate) mod moves;
 mod pool;
+mod sender;
 pub(crate) mod settings;
+mod streams;
 mod tls;
 
 pub use acks::AckPolicy;
@@ -18,5 +21,6 @@ pub use moves::Move;
 pub use settings::{ConfigError, Controller};
 
 pub(crate) use connection::{base_rtt, failed};
-pub(crate) use driver::{Endpoint, Packets, Place};
+pub(crate) use driver::{Endpoint, Packets, Place, Watch, Woken};
 pub(crate) use pool::Pool;
+pub(crate) use sender::Sender;

@@ -84,6 +84,9 @@ pub enum ConfigError {
     /// quiche's own settings.
     #[error("quiche's configuration: {0}")]
     Quiche(#[from] quiche::Error),
+    /// Another stack's reason.
+    #[error("{0}")]
+    Other(String),
     /// The controller's name.
     #[error("quiche knows no congestion controller \"{0}\" or refuses its options")]
     Controller(String),

@@ -8,18 +8,71 @@ use gallop_network::time::Time;
 use gallop_network::units::stream_bytes_per_packet;
 
 use crate::endpoint::acks::AckPolicy;
-use crate::endpoint::application::{Application, Client, Server};
+use crate::endpoint::application::{Application, Client, Requests, Server};
 use crate::endpoint::buffers::Content;
+use crate::endpoint::foreign::{self, Foreign, Plan};
 use crate::endpoint::moves::{Addresses, Itinerary};
 use crate::endpoint::settings::{ConfigError, Controller, Settings};
 use crate::endpoint::{Connection, Endpoint, Packets, Place};
-use crate::engine::ends::{Ends, connection_id};
+use crate::engine::ends::{End, Ends, connection_id};
 use crate::engine::flow::Flow;
-use crate::traffic::conversation::Conversation;
+use crate::isolation::clock::Epoch;
+use crate::stack::Stack;
+use crate::traffic::conversation::{Conversation, Protocol};
 /// Makes both ends of flow `number`, which starts `now`.
-pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends, ConfigError> {
+pub(crate) fn connect(
+    number: usize,
+    flow: &mut Flow,
+    now: Time,
+    epoch: Epoch,
+) -> Result<Ends, ConfigError> {
     let conversation = std::mem::replace(&mut flow.conversation, Conversation::empty());
     let protocol = conversation.protocol;
+    let cc = match &flow.controller {
+        Controller::Named(name) => name.clone(),
+        Controller::Factory(_) => String::new(),
+    };
+    let (stack, cc) = Stack::of(&cc);
+    let requests: Requests = Rc::default();
+    let [client_application, server_application] =
+        applications(flow, conversation, protocol, &requests);
+    let addresses = Addresses {
+        client: address(Side::Client, number),
+        server: address(Side::Server, number),
+    };
+    let place = |side| Place {
+        flow: number,
+        side,
+        addresses,
+    };
+    let packets = Packets {
+        datagram_bytes: flow.datagram_bytes,
+        discovers_mtu: flow.discovers_mtu,
+        ecn: flow.ecn,
+    };
+    if stack != Stack::Quiche {
+        let now_instant = epoch.instant(now);
+        let end = |side, application| {
+            let is_server = side == Side::Server;
+            let plan = Plan {
+                cc: if is_server { cc } else { "new-reno" },
+                datagram_bytes: flow.datagram_bytes.try_into().unwrap_or(u16::MAX),
+                initial_window_packets: flow.initial_window_packets as u64,
+                acks: is_server.then_some((flow.acks.every.get(), flow.acks.max_delay)),
+                seed: gallop_stacks::draw_seed(),
+            };
+            let peer = foreign::peer(stack, side, &plan, now_instant)?;
+            let peer = peer.ok_or_else(|| ConfigError::Other("no such stack".to_owned()))?;
+            let end = Foreign::new(peer, application, place(side), packets);
+            Ok::<End, ConfigError>(End::Foreign(end))
+        };
+        return Ok(Ends {
+            client: end(Side::Client, client_application)?,
+            server: end(Side::Server, server_application)?,
+            started: now,
+            moves: false,
+        });
+    }
     let reno = Controller::named("reno");
     let settings = |controller, max_ack_delay| Settings {
         controller,
@@ -41,10 +94,6 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         connection_id(Side::Client, number, 0),
         connection_id(Side::Server, number, 0),
     );
-    let addresses = Addresses {
-        client: address(Side::Client, number),
-        server: address(Side::Server, number),
-    };
     let mut client: Connection = quiche::connect_with_buffer_factory(
         None,
         &client_id,
@@ -71,22 +120,50 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
             );
         }
     }
-    let requests = Rc::default();
+    Ok(Ends {
+        client: End::Quiche(Endpoint::new(
+            client,
+            client_application,
+            place(Side::Client),
+            packets,
+            flow.acks,
+            Itinerary::new(&flow.moves),
+        )),
+        server: End::Quiche(Endpoint::new(
+            server,
+            server_application,
+            place(Side::Server),
+            packets,
+            server_acks,
+            Itinerary::new(&[]),
+        )),
+        started: now,
+        moves: !flow.moves.is_empty(),
+    })
+}
+
+/// The applications of client and server.
+fn applications(
+    flow: &Flow,
+    conversation: Conversation,
+    protocol: Protocol,
+    requests: &Requests,
+) -> [Application; 2] {
     let stop = flow.stop.map(Time::from);
     let content = match flow.checks_content {
         true => Content::Pattern,
         false => Content::Zeros,
     };
-    let client_application = Client::new(
+    let client = Client::new(
         conversation,
-        Rc::clone(&requests),
+        Rc::clone(requests),
         stop,
         flow.closes,
         content,
         flow.live.clone(),
     );
-    let server_application = Server::new(
-        requests,
+    let server = Server::new(
+        Rc::clone(requests),
         protocol,
         stop,
         flow.send_buffer_bytes,
@@ -94,36 +171,7 @@ pub(crate) fn connect(number: usize, flow: &mut Flow, now: Time) -> Result<Ends,
         content,
         flow.live.clone(),
     );
-    let place = |side| Place {
-        flow: number,
-        side,
-        addresses,
-    };
-    let packets = Packets {
-        datagram_bytes: flow.datagram_bytes,
-        discovers_mtu: flow.discovers_mtu,
-        ecn: flow.ecn,
-    };
-    Ok(Ends {
-        client: Endpoint::new(
-            client,
-            Application::Client(client_application),
-            place(Side::Client),
-            packets,
-            flow.acks,
-            Itinerary::new(&flow.moves),
-        ),
-        server: Endpoint::new(
-            server,
-            Application::Server(server_application),
-            place(Side::Server),
-            packets,
-            server_acks,
-            Itinerary::new(&[]),
-        ),
-        started: now,
-        moves: !flow.moves.is_empty(),
-    })
+    [Application::Client(client), Application::Server(server)]
 }
 
 /// An address per side and flow, in the private range of RFC 1918.

@@ -1,31 +1,152 @@
 //! The two ends of a running flow.
 
-use gallop_network::packet::Side;
+use std::time::Duration;
+
+use gallop_network::packet::{Packet, Side};
 use gallop_network::time::Time;
 use quiche::ConnectionId;
 
 use crate::endpoint::application::{ALL_IS_DONE, Answer, Application, Client};
-use crate::endpoint::{Action, Connection, ConnectionError, Endpoint, base_rtt, failed};
+use crate::endpoint::foreign::Foreign;
+use crate::endpoint::{
+    Action, Connection, ConnectionError, Endpoint, Pool, Sender, Watch, Woken, base_rtt, failed,
+};
 use crate::engine::flow::{FlowReport, Observation, Observer};
+use crate::isolation::clock::Epoch;
+
+/// One end of a flow.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "both ends are boxed together, and most are quiche's"
+)]
+pub(crate) enum End {
+    Quiche(Endpoint),
+    Foreign(Foreign),
+}
+
+impl End {
+    /// quiche's connection, if it is one.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        match self {
+            End::Quiche(endpoint) => Some(&endpoint.connection),
+            End::Foreign(_) => None,
+        }
+    }
+
+    fn application(&self) -> &Application {
+        match self {
+            End::Quiche(endpoint) => &endpoint.application,
+            End::Foreign(foreign) => &foreign.application,
+        }
+    }
+
+    fn application_mut(&mut self) -> &mut Application {
+        match self {
+            End::Quiche(endpoint) => &mut endpoint.application,
+            End::Foreign(foreign) => &mut foreign.application,
+        }
+    }
+
+    /// Takes `packet` in; returns true if it is to send now.
+    pub(crate) fn receive(
+        &mut self,
+        packet: &mut Packet,
+        now: Time,
+        epoch: Epoch,
+        watch: &mut Watch,
+    ) -> Result<bool, ConnectionError> {
+        match self {
+            End::Quiche(endpoint) => endpoint.receive(packet, now, watch),
+            End::Foreign(foreign) => foreign.receive(packet, now, epoch),
+        }
+    }
+
+    /// Does all work that is due at `now`.
+    pub(crate) fn wake(&mut self, now: Time, epoch: Epoch, watch: &mut Watch) -> Woken {
+        match self {
+            End::Quiche(endpoint) => endpoint.wake(now, epoch, watch),
+            End::Foreign(foreign) => {
+                let (due, timed_out) = foreign.wake(now, epoch);
+                Woken { due, timed_out }
+            }
+        }
+    }
+
+    /// Sends all packets that may leave now.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Time,
+        epoch: Epoch,
+        pool: &mut Pool,
+        out: &mut Vec<Packet>,
+        watch: &mut Watch,
+    ) -> Result<(), ConnectionError> {
+        match self {
+            End::Quiche(endpoint) => endpoint.transmit(now, epoch, pool, out, watch),
+            End::Foreign(foreign) => foreign.transmit(now, epoch, pool, out),
+        }
+    }
+
+    /// Time at which [`wake`](Self::wake) is to be called.
+    pub(crate) fn deadline(&mut self, epoch: Epoch) -> Option<Time> {
+        match self {
+            End::Quiche(endpoint) => endpoint.deadline(epoch),
+            End::Foreign(foreign) => foreign.deadline(epoch),
+        }
+    }
+
+    /// The earliest event under way that will wake this end.
+    pub(crate) fn armed(&mut self) -> &mut Option<Time> {
+        match self {
+            End::Quiche(endpoint) => &mut endpoint.armed,
+            End::Foreign(foreign) => &mut foreign.armed,
+        }
+    }
+
+    /// The time for which timers have been expiring without anything coming in; zero of a stack that
+    /// has timers for more than what waits for an acknowledgement.
+    pub(crate) fn probing_for(&self, now: Time) -> Duration {
+        match self {
+            End::Quiche(endpoint) => endpoint.probing_for(now),
+            End::Foreign(_) => Duration::ZERO,
+        }
+    }
+
+    /// Bytes of the datagrams that have come in.
+    pub(crate) fn datagram_bytes_received(&self) -> u64 {
+        match self {
+            End::Quiche(endpoint) => endpoint.connection.stats().recv_bytes,
+            End::Foreign(foreign) => foreign.known.received_bytes,
+        }
+    }
+
+    /// The sender as a meter sees it.
+    pub(crate) fn sender(&self) -> &dyn Sender {
+        match self {
+            End::Quiche(endpoint) => &endpoint.connection,
+            End::Foreign(foreign) => foreign,
+        }
+    }
+}
 
 /// Client and server of a flow.
 pub(crate) struct Ends {
-    pub(super) client: Endpoint,
-    pub(super) server: Endpoint,
+    pub(super) client: End,
+    pub(super) server: End,
     pub(super) started: Time,
     /// True if the client moves, for which both sides need connection ids.
     pub(super) moves: bool,
 }
 
 impl Ends {
-    pub(crate) fn get(&self, side: Side) -> &Endpoint {
+    pub(crate) fn get(&self, side: Side) -> &End {
         match side {
             Side::Client => &self.client,
             Side::Server => &self.server,
         }
     }
 
-    pub(crate) fn get_mut(&mut self, side: Side) -> &mut Endpoint {
+    pub(crate) fn get_mut(&mut self, side: Side) -> &mut End {
         match side {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
@@ -34,10 +155,15 @@ impl Ends {
 
     /// Gives the peer of `side` as many connection ids as it takes, if the client moves.
     pub(crate) fn issue_connection_ids(&mut self, side: Side) -> Result<(), ConnectionError> {
-        if !self.moves || !self.get(side).connection.is_established() {
+        if !self.moves {
             return Ok(());
         }
-        let endpoint = self.get_mut(side);
+        let End::Quiche(endpoint) = self.get_mut(side) else {
+            return Ok(());
+        };
+        if !endpoint.connection.is_established() {
+            return Ok(());
+        }
         while endpoint.connection.scids_left() > 0 {
             endpoint.ids_issued = endpoint.ids_issued.wrapping_add(1);
             let id = connection_id(side, endpoint.flow(), endpoint.ids_issued);
@@ -50,14 +176,14 @@ impl Ends {
     }
 
     pub(super) fn client(&self) -> Option<&Client> {
-        match &self.client.application {
+        match self.client.application() {
             Application::Client(client) => Some(client),
             Application::Server(_) => None,
         }
     }
 
     pub(super) fn take_answers(&mut self) -> Vec<Answer> {
-        match &mut self.client.application {
+        match self.client.application_mut() {
             Application::Client(client) => std::mem::take(&mut client.answers),
             Application::Server(_) => Vec::new(),
         }
@@ -74,7 +200,25 @@ impl Ends {
     }
 
     pub(super) fn report(&self) -> FlowReport {
-        let connection = &self.server.connection;
+        let server = match &self.server {
+            End::Quiche(server) => server,
+            End::Foreign(server) => {
+                let known = server.known;
+                return FlowReport {
+                    packets_sent: known.sent_packets,
+                    packets_lost: known.lost_packets,
+                    bytes_sent: known.sent_bytes,
+                    bytes_lost: known.lost_bytes,
+                    received_bytes: self.received_bytes(),
+                    min_rtt: known.min_rtt,
+                    base_rtt: Sender::base_rtt(server),
+                    started: Some(self.started),
+                    finished: self.finished(),
+                    ..FlowReport::default()
+                };
+            }
+        };
+        let connection = &server.connection;
         let stats = connection.stats();
         let path = connection.path_stats().find(|path| path.active);
         FlowReport {
@@ -84,7 +228,7 @@ impl Ends {
             bytes_lost: stats.lost_bytes,
             retransmitted_bytes: stats.stream_retrans_bytes,
             received_bytes: self.received_bytes(),
-            timeouts: self.server.probe_timeouts,
+            timeouts: server.probe_timeouts,
             min_rtt: path.and_then(|path| path.min_rtt),
             base_rtt: base_rtt(connection),
             started: Some(self.started),
@@ -94,7 +238,13 @@ impl Ends {
 
     /// The error with which the connection of `side` has closed, if neither application closed it.
     pub(crate) fn failed(&self, side: Side) -> Option<String> {
-        let connection = &self.get(side).connection;
+        let connection = match self.get(side) {
+            End::Quiche(endpoint) => &endpoint.connection,
+            End::Foreign(foreign) => {
+                let lost = foreign.peer.lost().filter(|_| !self.is_closing());
+                return lost.map(str::to_owned);
+            }
+        };
         if !connection.is_closed() && !connection.is_draining() || self.is_closing() {
             return None;
         }
@@ -110,13 +260,19 @@ impl Ends {
 
     /// True if the client has closed the connection because it has read everything.
     pub(crate) fn is_closing(&self) -> bool {
-        let error = self.client.connection.local_error();
+        let error = match &self.client {
+            End::Quiche(client) => client.connection.local_error(),
+            End::Foreign(client) => return client.is_closing,
+        };
         error.is_some_and(|error| error.is_app && error.error_code == ALL_IS_DONE)
     }
 
     /// True if the client's closing period is over.
     pub(crate) fn has_closed(&self) -> bool {
-        self.client.connection.is_closed()
+        match &self.client {
+            End::Quiche(client) => client.connection.is_closed(),
+            End::Foreign(client) => client.peer.is_drained(),
+        }
     }
 
     /// The expected and the read bytes of an answer that ended at another length than it should

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use gallop::Algorithm;
 
-use crate::endpoint::{Connection, base_rtt};
+use crate::endpoint::Sender;
 use crate::engine::flow::FlowReport;
 use crate::engine::over_time::{Mean, SlowStart, Spread};
 use crate::measure::Measure;
+use crate::stack::Stack;
 use crate::time::Time;
 
 /// The number of BaseRTTs after slow start after which the window has settled: Ho et al. 2006 §V.B
@@ -54,7 +55,8 @@ fn is_slow_start(state: &str) -> bool {
 impl FlowMeter {
     /// A meter of a connection with `controller` and datagrams of that size.
     pub(crate) fn new(controller: Option<&str>, datagram_bytes: usize) -> FlowMeter {
-        let algorithm: Option<Algorithm> = controller.and_then(|name| name.parse().ok());
+        let algorithm: Option<Algorithm> =
+            controller.and_then(|name| Stack::of(name).1.parse().ok());
         let thresholds = algorithm.and_then(|algorithm| {
             let option = |name| algorithm.options().number_if_any(name);
             Some((option("alpha")?, option("beta")?))
@@ -86,32 +88,31 @@ impl FlowMeter {
     }
 
     /// Notes an action of the connection that may have changed its window.
-    pub(crate) fn look(&mut self, now: Time, connection: &Connection) {
-        let controller = connection.congestion_controller();
+    pub(crate) fn look(&mut self, now: Time, sender: &dyn Sender) {
         let sample = self
             .sampled_at
             .is_none_or(|last| now - last >= SAMPLE_EVERY);
         let mut left_slow_start = false;
-        let mut window_bytes = None;
-        if let Some(controller) = controller {
-            window_bytes = Some(controller.congestion_window() as f64);
-            if self.exit.is_none() || sample {
-                let slow = is_slow_start(controller.state_str(std::time::Instant::now()));
-                left_slow_start = self.exit.is_none() && !slow;
-                self.slow_start.record(now, slow);
-            }
+        let mut window_bytes = sender.window_bytes();
+        let shows_window = window_bytes.is_some();
+        if shows_window
+            && (self.exit.is_none() || sample)
+            && let Some(phase) = sender.phase_name()
+        {
+            let slow = is_slow_start(phase);
+            left_slow_start = self.exit.is_none() && !slow;
+            self.slow_start.record(now, slow);
         }
         if sample {
             self.sampled_at = Some(now);
-            if let Some(stats) = connection.path_stats().find(|path| path.active) {
-                // Before the first sample the RTT is only a guess.
-                if stats.min_rtt.is_some() {
-                    self.smoothed_rtt.record(now, stats.rtt.as_secs_f64());
-                    self.rtt_spread.record(now, stats.rtt);
+            if let Some(path) = sender.path() {
+                if let Some(rtt) = path.rtt {
+                    self.smoothed_rtt.record(now, rtt.as_secs_f64());
+                    self.rtt_spread.record(now, rtt);
                 }
-                if controller.is_none() {
-                    window_bytes = Some(stats.cwnd as f64);
-                    left_slow_start = self.exit.is_none() && stats.startup_exit.is_some();
+                if !shows_window {
+                    window_bytes = Some(path.window_bytes);
+                    left_slow_start = self.exit.is_none() && path.left_slow_start;
                 }
             }
         }
@@ -124,8 +125,8 @@ impl FlowMeter {
             self.exit = Some(Exit {
                 at: now,
                 window_before_bytes: before.unwrap_or(window_bytes),
-                lost: connection.stats().lost as u64,
-                base_rtt: base_rtt(connection),
+                lost: sender.lost_packets(),
+                base_rtt: sender.base_rtt(),
             });
         }
         if before != Some(window_bytes) {

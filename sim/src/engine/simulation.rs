@@ -239,11 +239,20 @@ impl Simulation {
         self.links.get(link.index())
     }
 
-    /// The connection of one side of a flow, once the flow has started and until it has closed.
+    /// quiche's connection of one side of a flow, once the flow has started and until it has closed;
+    /// `None` if the flow has another stack.
     #[must_use]
     pub fn connection(&self, flow: usize, side: Side) -> Option<&Connection> {
         let ends = self.flows.get(flow)?.ends()?;
-        Some(&ends.get(side).connection)
+        ends.get(side).connection()
+    }
+
+    /// Bytes of the datagrams that have come to the client of a flow, once the flow has started and
+    /// until it has closed.
+    #[must_use]
+    pub fn datagram_bytes_received(&self, flow: usize) -> Option<u64> {
+        let ends = self.flows.get(flow)?.ends()?;
+        Some(ends.get(Side::Client).datagram_bytes_received())
     }
 
     /// The flow of that number.
@@ -383,7 +392,7 @@ impl Simulation {
             });
             return self.load(number);
         }
-        let ends = connect(number, &mut running.flow, self.now).map_err(|error| {
+        let ends = connect(number, &mut running.flow, self.now, self.epoch).map_err(|error| {
             SimulationError::Config {
                 flow: number,
                 error,
@@ -556,6 +565,7 @@ impl Simulation {
     /// Lets an endpoint read a packet; returns true if it is to send.
     fn receive(&mut self, mut packet: Packet) -> Result<bool, SimulationError> {
         let (number, side, now) = (packet.flow(), packet.to(), self.now);
+        let epoch = self.epoch;
         let running = &mut self.flows[number];
         if let Stage::Loading(loading) = &mut running.stage {
             loading.counted.receive(packet.sequence());
@@ -567,18 +577,18 @@ impl Simulation {
         let observer = &mut running.flow.observer;
         let answer = ends
             .get_mut(side)
-            .receive(&mut packet, now, &mut watch(observer, now, side))
+            .receive(&mut packet, now, epoch, &mut watch(observer, now, side))
             .map_err(failed(number, side, now))?;
         self.pool.put(packet);
         match side {
-            Side::Server => running.meter.look(now, &ends.get(side).connection),
+            Side::Server => running.meter.look(now, ends.get(side).sender()),
             Side::Client => {
                 let flow = &mut running.flow;
                 if let Some(player) = &mut flow.player {
                     player.read(now, ends.received_bytes());
                 }
                 if flow.share_windows.iter().any(ShareWindow::is_open) {
-                    let received = ends.get(side).connection.stats().recv_bytes;
+                    let received = ends.get(side).datagram_bytes_received();
                     let has_read = ends.received_bytes() > 0;
                     for window in &mut flow.share_windows {
                         window.note(now, received, has_read);
@@ -603,10 +613,10 @@ impl Simulation {
             return Ok(());
         };
         let endpoint = ends.get_mut(side);
-        if endpoint.armed != Some(now) {
+        if *endpoint.armed() != Some(now) {
             return Ok(());
         }
-        endpoint.armed = None;
+        *endpoint.armed() = None;
         if let Some(waiting) = self.waiting(number, side) {
             waiting.flows.entry(number).or_default();
             return Ok(());
@@ -624,7 +634,7 @@ impl Simulation {
                 return Ok(());
             }
             if side == Side::Server {
-                running.meter.look(now, &ends.get(side).connection);
+                running.meter.look(now, ends.get(side).sender());
             }
             if ends.get(side).probing_for(now) >= self.stall_limit {
                 return Err(SimulationError::Stalled {
@@ -680,8 +690,8 @@ impl Simulation {
             return;
         };
         let deadline = deadline.max(self.now);
-        if endpoint.armed.is_none_or(|armed| deadline < armed) {
-            endpoint.armed = Some(deadline);
+        if endpoint.armed().is_none_or(|armed| deadline < armed) {
+            *endpoint.armed() = Some(deadline);
             self.agenda.at(deadline, Event::Wake(number, side));
         }
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::lab::Shard;
+use crate::stack::Stack;
 
 /// The flags of an evaluation.
 #[derive(Clone, Debug, Args)]
@@ -14,6 +15,9 @@ pub struct Arguments {
     /// controller]
     #[arg(long, value_name = "NAME[:options]")]
     pub cc: Vec<String>,
+    /// The QUIC stack of all controllers that do not name one, as quinn/vegas does
+    #[arg(long, value_enum, default_value = "quiche")]
+    pub stack: Stack,
     /// A family of scenarios, a file in experiments/evaluation; may be given several times
     /// [default: all]
     #[arg(long, value_name = "NAME")]
@@ -70,6 +74,7 @@ impl Arguments {
     /// True if it is the whole evaluation, which `target/evaluation` is for.
     pub(super) fn is_whole(&self) -> bool {
         self.cc.is_empty()
+            && self.stack == Stack::Quiche
             && self.family.is_empty()
             && self.scenario.is_empty()
             && !self.fast

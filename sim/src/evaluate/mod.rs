@@ -21,7 +21,6 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use gallop::AlgorithmError;
-use gallop::stack::quiche::Selection;
 use gallop_files::Document;
 use serde::Serialize;
 use thiserror::Error;
@@ -30,6 +29,7 @@ use crate::experiment::{
     Experiment, ExperimentError, Library, LibraryError, Point, Run, Scenario, Trace, Trial, Where,
 };
 use crate::lab::{LabError, Options, Outcome, Shard, Sweep};
+use crate::stack::{Selection, Stack};
 
 /// The folder of families in that of experiments, and the folder of results in `target`.
 const FOLDER: &str = "evaluation";
@@ -163,7 +163,7 @@ impl Evaluation {
     pub fn new(arguments: &Arguments) -> Result<Evaluation, EvaluateError> {
         let trial = Trial {
             fresh: arguments.fresh,
-            ..trial(&arguments.cc)?
+            ..trial(&arguments.cc, arguments.stack)?
         };
         Evaluation::of(arguments, trial)
     }
@@ -277,14 +277,15 @@ impl Evaluation {
 }
 
 /// The controllers of the flags, or all.
-fn trial(controllers: &[String]) -> Result<Trial, EvaluateError> {
-    if controllers.is_empty() {
-        return Ok(Trial::default());
-    }
+fn trial(controllers: &[String], stack: Stack) -> Result<Trial, EvaluateError> {
+    let controllers = match controllers.is_empty() {
+        true => Selection::names_in(stack),
+        false => controllers.iter().map(|cc| stack.controller(cc)).collect(),
+    };
     let mut runs: Vec<Run> = Vec::new();
-    for cc in controllers {
+    for cc in &controllers {
         cc.parse::<Selection>()?;
-        let id = cc.replace([':', ',', '='], "-");
+        let id = cc.replace([':', ',', '=', '/'], "-");
         if runs.iter().any(|run| run.id == id) {
             return Err(flag("--cc", format!("controller `{cc}` is given twice")));
         }
@@ -329,7 +330,8 @@ fn families(arguments: &Arguments, trial: &Trial) -> Result<Vec<Experiment>, Eva
     let mut errors = Vec::new();
     for (id, file) in &files {
         let wanted = match (arguments.family.is_empty(), scenarios.is_empty()) {
-            (true, true) => true,
+            // What it asks for only quiche has here.
+            (true, true) => arguments.stack == Stack::Quiche || id != "applications",
             _ => arguments.family.contains(id) || scenarios.iter().any(|(family, _)| family == id),
         };
         if !wanted {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use gallop::stack::quiche::Selection;
 use serde::Serialize;
 
 use super::verdict::{Judged, Verdict, judge};
@@ -12,6 +11,7 @@ use crate::experiment::limit::{Side, variables};
 use crate::experiment::{Experiment, Point, Run, Scenario, Setup};
 use crate::lab::{Outcome, Sample};
 use crate::results::{Estimate, Measured};
+use crate::stack::Selection;
 
 /// An evaluation and what came of it.
 #[derive(Debug, Serialize)]
@@ -59,12 +59,13 @@ impl Tried {
     pub(super) fn new(run: &Run) -> Tried {
         let cc = run.cc.clone().unwrap_or_default();
         let selection = cc.parse::<Selection>().ok();
-        let built_in = selection.as_ref().is_some_and(Selection::is_built_in);
         Tried {
             id: run.id.clone(),
             title: run.title.clone(),
-            summary: selection.map_or("", |selection| selection.summary()),
-            stack: built_in.then_some("quiche"),
+            summary: selection.as_ref().map_or("", Selection::summary),
+            stack: selection
+                .filter(Selection::is_built_in)
+                .map(|selection| selection.stack().as_str()),
             cc,
         }
     }

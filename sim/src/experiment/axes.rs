@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use gallop::stack::quiche::Selection;
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::document::{Document, Located, Values};
 use super::scenario::{self, Row, SCENARIO_AXIS, Scenario, Trial};
+use crate::stack::Selection;
 use crate::units::{LinkRate, Size, Span};
 
 /// The axis of the compared controllers.

@@ -13,6 +13,7 @@ use super::limit::Limit;
 use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, StallsSpec};
 use super::scenario::DATAGRAM_BYTES;
 use super::traffic::TrafficSpec;
+use crate::stack::Stack;
 use crate::units::{Size, Span};
 
 /// A whole file.
@@ -38,6 +39,8 @@ pub(super) struct File {
     pub(super) ack_every: NonZeroU32,
     #[serde(default = "max_ack_delay")]
     pub(super) max_ack_delay: Span,
+    #[serde(default)]
+    pub(super) stack: Stack,
     pub(super) host_jitter: Option<Span>,
     pub(super) host_stalls: Option<StallsSpec>,
     /// It was read before, since it has the values for `$name`.
@@ -100,6 +103,7 @@ fn max_ack_delay() -> Span {
 pub(super) struct FlowSpec {
     pub(super) name: String,
     pub(super) cc: Option<String>,
+    pub(super) stack: Option<Stack>,
     from: Option<String>,
     to: Option<String>,
     direction: Option<FlowDirection>,
@@ -131,6 +135,13 @@ fn one_flow() -> NonZeroUsize {
 }
 
 impl FlowSpec {
+    /// The controller with its stack: the flow's own, or the run's `cc`, in the stack that the flow or
+    /// the file names.
+    pub(super) fn controller(&self, cc: Option<&str>, file: &File) -> Option<String> {
+        let cc = self.cc.as_deref().or(cc)?;
+        Some(self.stack.unwrap_or(file.stack).controller(cc))
+    }
+
     pub(super) fn place(&self) -> FlowPlace {
         FlowPlace {
             name: self.name.clone(),

@@ -34,6 +34,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::invalid::{Invalid, require};
+use crate::stack::Stack;
 use analysis::Analysis;
 use axes::Axes;
 use claim::Subjects;
@@ -195,9 +196,15 @@ impl Experiment {
         self.first_seed..=self.first_seed.saturating_add(self.seeds - 1)
     }
 
-    /// True if the qlog of a member of a flow is kept at a point, under the first seed.
+    /// True if the qlog of a member of a flow is kept at a point, under the first seed. Only quiche's
+    /// are.
     #[must_use]
     pub fn keeps_trace(&self, point: &Point, flow: &str, member: usize) -> bool {
+        let mut flows = point.setup.flows.iter();
+        let setup = flows.find(|setup| setup.name == flow);
+        if setup.is_some_and(|setup| Stack::of(&setup.cc).0 != Stack::Quiche) {
+            return false;
+        }
         self.traces.iter().any(|trace| {
             trace.flow == flow
                 && (member == 0 || trace.every_member)

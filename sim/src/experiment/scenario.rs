@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use gallop::stack::quiche::Selection;
 use gallop_network::random;
 use rand::RngExt;
 use serde::Serialize;
@@ -14,6 +13,7 @@ use toml::de::{DeString, DeValue};
 
 use super::axes::{RUN_AXIS, Run, check_id, check_name, entries, quantity, tables};
 use super::document::{Document, Located, Values, fill};
+use crate::stack::Selection;
 use crate::units::{LinkRate, Size, Span, WIRE_OVERHEAD_BYTES};
 
 /// The axis of the scenarios.
@@ -374,7 +374,7 @@ pub(super) fn runs(rows: &[Row<'_>], trial: &Trial) -> Vec<Run> {
     {
         if runs.iter().all(|run| run.cc.as_ref() != Some(reference)) {
             runs.push(Run {
-                id: reference.replace([':', ',', '='], "-"),
+                id: reference.replace([':', ',', '=', '/'], "-"),
                 title: reference.clone(),
                 cc: Some(reference.clone()),
             });

@@ -5,13 +5,15 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use gallop::stack::quiche::Selection;
+use gallop::AlgorithmError;
 
 use super::axes::check_id;
 use super::file::{File, FlowSpec};
 use super::network::{FlowPlace, Network, StallsSpec};
 use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
+use crate::stack::{Selection, Stack};
+use crate::traffic::conversation::Protocol;
 use crate::units::{Size, Span};
 
 /// The smallest datagram a QUIC path must carry (RFC 9000 §14), and the largest
@@ -92,10 +94,10 @@ pub struct FlowSetup {
 
 impl FlowSetup {
     /// The flow of a file, with the run's controller unless it has its own.
-    fn new(flow: &FlowSpec, cc: Option<&str>) -> FlowSetup {
+    fn new(flow: &FlowSpec, cc: Option<&str>, file: &File) -> FlowSetup {
         FlowSetup {
             name: flow.name.clone(),
-            cc: flow.cc.as_deref().or(cc).unwrap_or_default().to_owned(),
+            cc: flow.controller(cc, file).unwrap_or_default(),
             tested: flow.cc.is_none(),
             start: flow.start.duration(),
             start_jitter: flow.start_jitter.duration(),
@@ -174,7 +176,7 @@ impl Setup {
         note(check_packets(file));
         note(check_flows(file));
         for (number, flow) in file.flow.iter().enumerate() {
-            note(check_flow(flow, cc, &format!("flow[{number}]")));
+            note(check_flow(flow, cc, file, &format!("flow[{number}]")));
         }
         let places: Vec<FlowPlace> = file.flow.iter().map(FlowSpec::place).collect();
         let network = network(file);
@@ -205,7 +207,7 @@ impl Setup {
             flows: file
                 .flow
                 .iter()
-                .map(|flow| FlowSetup::new(flow, cc))
+                .map(|flow| FlowSetup::new(flow, cc, file))
                 .collect(),
         })
     }
@@ -305,9 +307,9 @@ fn check_flows(file: &File) -> Result<(), Invalid> {
     })
 }
 
-fn check_flow(flow: &FlowSpec, cc: Option<&str>, place: &str) -> Result<(), Invalid> {
+fn check_flow(flow: &FlowSpec, cc: Option<&str>, file: &File, place: &str) -> Result<(), Invalid> {
     let at = |key: &str| format!("{place}.{key}");
-    let Some(cc) = flow.cc.as_deref().or(cc) else {
+    let Some(cc) = flow.controller(cc, file) else {
         return Err(Invalid::new(
             place,
             format!(
@@ -316,12 +318,51 @@ fn check_flow(flow: &FlowSpec, cc: Option<&str>, place: &str) -> Result<(), Inva
             ),
         ));
     };
-    cc.parse::<Selection>()
-        .map_err(|error| Invalid::new(at("cc"), error.to_string()))?;
+    let selection: Selection = cc
+        .parse()
+        .map_err(|error: AlgorithmError| Invalid::new(at("cc"), error.to_string()))?;
+    if selection.stack() != Stack::Quiche {
+        check_without_quiche(flow, selection.stack(), &at)?;
+    }
     if let Some(stop) = flow.stop {
         require(stop > flow.start, &at("stop"), || {
             format!("{stop} is not after the start, {}", flow.start)
         })?;
     }
     flow.traffic.validate(&at("traffic"))
+}
+
+/// Checks that a flow asks for nothing that only quiche has in the simulator.
+fn check_without_quiche(
+    flow: &FlowSpec,
+    stack: Stack,
+    at: &dyn Fn(&str) -> String,
+) -> Result<(), Invalid> {
+    let moves = !flow.migrations.is_empty() || !flow.rebindings.is_empty();
+    let kind = match &flow.traffic {
+        TrafficSpec::Live(_) => Some("live media"),
+        TrafficSpec::Pages(_) => Some("pages, which are HTTP/3"),
+        TrafficSpec::Requests(spec) if spec.protocol == Protocol::Http3 => Some("HTTP/3"),
+        _ => None,
+    };
+    for (key, is_asked, what) in [
+        (
+            "send-buffer",
+            flow.send_buffer.is_some(),
+            "a limited buffer",
+        ),
+        (
+            "discover-mtu",
+            flow.discover_mtu,
+            "the discovery of the MTU",
+        ),
+        ("migrations", moves, "changes of address"),
+        ("traffic", kind.is_some(), kind.unwrap_or_default()),
+    ] {
+        require(!is_asked, &at(key), || {
+            let stack = stack.as_str();
+            format!("{stack} has not {what} in the simulator; only quiche has")
+        })?;
+    }
+    Ok(())
 }

@@ -88,6 +88,7 @@ fn fresh_thread<T: Send>(seed: u64, work: impl FnOnce() -> T + Send) -> Result<T
             .spawn_scoped(scope, || {
                 clock::set(Time::ZERO);
                 entropy::seed(seed);
+                gallop_stacks::seed_entropy(seed);
                 work()
             })
             .map_err(|error| SelfCheckError::Thread(error.kind()))?;

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gallop::catalog::{Algorithm, CATALOG};
-use gallop::stack::quiche::Selection;
 use gallop_files::WholeFile;
 use parquet::data_type::ByteArray;
 use serde::Serialize;
@@ -17,6 +16,7 @@ use super::table::{Column, Table};
 use crate::experiment::{
     Axis, Claim, Experiment, FlowSetup, PlainPath, Plot, Point, Run, Table as Shown, Trace,
 };
+use crate::stack::Selection;
 use crate::units::stream_bytes_per_packet;
 
 /// The table of results.
@@ -199,7 +199,7 @@ fn parameters(cc: &str) -> Option<BTreeMap<&'static str, f64>> {
 /// A controller, for the report.
 #[derive(Serialize)]
 struct ControllerDescribed {
-    name: &'static str,
+    name: String,
     summary: &'static str,
     /// The stack that ships it, if it is not of the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,9 +219,9 @@ fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
         };
         if all.iter().all(|known| known.name != selection.name()) {
             all.push(ControllerDescribed {
-                name: selection.name(),
+                name: selection.name().to_owned(),
                 summary: selection.summary(),
-                stack: selection.is_built_in().then_some("quiche"),
+                stack: selection.is_built_in().then(|| selection.stack().as_str()),
             });
         }
     }

@@ -14,7 +14,6 @@ use crate::engine::Simulation;
 use crate::experiment::network::{BuildError, Built, Circumstances};
 use crate::experiment::{Experiment, Point, Setup};
 use crate::measure::Measure;
-use crate::packet::Side;
 use crate::topology::LinkId;
 use crate::trace_file::TraceFile;
 
@@ -209,10 +208,10 @@ impl Running<'_> {
         for (member, delivery) in self.members.iter().zip(&mut self.deliveries) {
             let [flow] = member.flows[..] else { continue };
             if delivery.reached.is_none()
-                && let Some(client) = self.simulation.connection(flow, Side::Client)
+                && let Some(received) = self.simulation.datagram_bytes_received(flow)
             {
                 let share = member.fair_packets_per_s * self.setup.datagram_bytes as f64;
-                delivery.note(now, client.stats().recv_bytes, MOST * share);
+                delivery.note(now, received, MOST * share);
             }
         }
     }

@@ -14,6 +14,8 @@ pub struct Path {
     pub buffer_packets: usize,
     /// Datagrams that are dropped, by their number.
     pub drops: Vec<u64>,
+    /// Datagrams that are marked, by their number.
+    pub marks: Vec<u64>,
     /// A datagram that comes later than the others, and by how much.
     pub late: Option<(u64, Duration)>,
 }
@@ -26,6 +28,7 @@ impl Path {
             propagation: Duration::from_millis(40),
             buffer_packets: 50,
             drops: Vec::new(),
+            marks: Vec::new(),
             late: None,
         }
     }

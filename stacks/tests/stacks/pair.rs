@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gallop::catalog::CATALOG;
 use gallop::controller::PacketInfo;
 use gallop::stack::Factory as OwnFactory;
+use gallop_network::packet::Ecn;
 use gallop_stacks::{Settings, seed_entropy};
 use stack::{Factory, Peer};
 
@@ -42,6 +43,7 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
     let settings = |factory| Settings {
         factory,
         datagram_bytes: DATAGRAM_BYTES,
+        acks: None,
         seed,
     };
     let own = stack::own_factory("cubic").unwrap();
@@ -49,7 +51,7 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
     let mut server = Peer::server(&settings(factory)).unwrap();
     let back = path.propagation / 2;
     let mut to_client = Bottleneck::new(path);
-    let mut arriving: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
+    let mut arriving: [VecDeque<(Instant, Vec<u8>, Ecn)>; 2] = Default::default();
     let mut digest = DefaultHasher::new();
     let (mut request, mut answer) = (None, None);
     let (mut written, mut read, mut now) = (0, 0, start);
@@ -62,7 +64,9 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
         assert!(now - start < Duration::from_secs(600), "it does not end");
         if request.is_none() && client.is_established() {
             request = client.open();
-            client.write(request.unwrap(), Bytes::from_static(b"?"), true).unwrap();
+            client
+                .write(request.unwrap(), Bytes::from_static(b"?"), true)
+                .unwrap();
         }
         while let Some(stream) = server.next_readable() {
             if server.discard(stream).unwrap().1 {
@@ -81,7 +85,11 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
             };
             let piece = Bytes::from_static(&ZEROS[..ready.min(ZEROS.len() as u64) as usize]);
             let last = written + piece.len() as u64 == total;
-            let taken = if piece.is_empty() { 0 } else { server.write(stream, piece, last).unwrap() };
+            let taken = if piece.is_empty() {
+                0
+            } else {
+                server.write(stream, piece, last).unwrap()
+            };
             if taken == 0 {
                 break;
             }
@@ -90,14 +98,19 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
         client.transmit(now, |datagram| {
             digest.write_u128((now - start).as_nanos());
             digest.write(datagram);
-            arriving[0].push_back((now + back, datagram.to_vec()));
+            arriving[0].push_back((now + back, datagram.to_vec(), Ecn::Capable));
         });
         server.transmit(now, |datagram| {
             digest.write_u128((now - start).as_nanos());
             digest.write(datagram);
             if let Some(arrives) = to_client.take(datagram.len(), now) {
-                let place = arriving[1].partition_point(|(at, _)| *at <= arrives);
-                arriving[1].insert(place, (arrives, datagram.to_vec()));
+                let place = arriving[1].partition_point(|(at, ..)| *at <= arrives);
+                let number = to_client.sent.len() as u64 - 1;
+                let ecn = match to_client.path.marks.contains(&number) {
+                    true => Ecn::Marked,
+                    false => Ecn::Capable,
+                };
+                arriving[1].insert(place, (arrives, datagram.to_vec(), ecn));
             }
         });
         while let Some(stream) = client.next_readable() {
@@ -105,18 +118,30 @@ fn download(factory: Factory, path: Path, data: Data, seed: u64) -> Outcome {
             read += bytes;
             if ended {
                 assert_eq!(read, total);
-                return Outcome { took: now - start, to_client, digest: digest.finish() };
+                return Outcome {
+                    took: now - start,
+                    to_client,
+                    digest: digest.finish(),
+                };
             }
         }
-        let heads = arriving.iter().filter_map(|queue| queue.front().map(|(at, _)| *at));
-        let timers = [client.timeout(), server.timeout(), more_at].into_iter().flatten();
-        now = heads.chain(timers).min().expect("something happens").max(now);
+        let heads = arriving
+            .iter()
+            .filter_map(|queue| queue.front().map(|(at, ..)| *at));
+        let timers = [client.timeout(), server.timeout(), more_at]
+            .into_iter()
+            .flatten();
+        now = heads
+            .chain(timers)
+            .min()
+            .expect("something happens")
+            .max(now);
         for (peer, queue) in [(&mut server, 0), (&mut client, 1)] {
             // It may send after each of them.
-            if arriving[queue].front().is_some_and(|(at, _)| *at <= now)
-                && let Some((_, datagram)) = arriving[queue].pop_front()
+            if arriving[queue].front().is_some_and(|(at, ..)| *at <= now)
+                && let Some((_, datagram, ecn)) = arriving[queue].pop_front()
             {
-                peer.receive(&datagram, now);
+                peer.receive(&datagram, ecn, now);
             }
             if peer.timeout().is_some_and(|at| at <= now) {
                 peer.on_timeout(now);

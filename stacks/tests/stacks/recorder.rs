@@ -17,6 +17,7 @@ pub enum Told {
     Acked(Ack, Vec<PacketInfo>),
     Lost(Loss, Vec<PacketInfo>),
     Spurious,
+    Marked(CongestionMarks),
     CwndLimited,
 }
 
@@ -62,7 +63,9 @@ impl Controller for Recorder {
         tell(Told::Spurious);
     }
 
-    fn on_congestion_marks(&mut self, _marks: &CongestionMarks) {}
+    fn on_congestion_marks(&mut self, marks: &CongestionMarks) {
+        tell(Told::Marked(*marks));
+    }
 
     fn on_cwnd_limited(&mut self, _now: Instant) {
         tell(Told::CwndLimited);

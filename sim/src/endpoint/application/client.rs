@@ -8,7 +8,8 @@ use gallop_network::time::Time;
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, MAX_BUFFER_BYTES, StreamData};
-use crate::endpoint::connection::{Connection, ConnectionError, failed};
+use crate::endpoint::connection::{Connection, ConnectionError, NO_HTTP3, failed};
+use crate::endpoint::streams::Streams;
 use crate::traffic::conversation::Protocol;
 use crate::traffic::conversation::{Conversation, Exchange, Pace};
 use crate::traffic::live::Live;
@@ -124,7 +125,7 @@ impl Client {
 
     pub(super) fn write(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<(), ConnectionError> {
         if !connection.is_established() {
@@ -160,16 +161,16 @@ impl Client {
     /// Begins an exchange; returns it if the connection has no stream for it now.
     fn ask(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         exchange: Exchange,
         now: Time,
     ) -> Result<Option<Exchange>, ConnectionError> {
         let (stream, unsent) = match &mut self.http3 {
-            Some(http3) => match http3.ask(connection)? {
+            Some(http3) => match http3.ask(connection.quiche().ok_or(NO_HTTP3)?)? {
                 Some(stream) => (stream, 0),
                 None => return Ok(Some(exchange)),
             },
-            None if connection.peer_streams_left_bidi() == 0 => return Ok(Some(exchange)),
+            None if !connection.may_open() => return Ok(Some(exchange)),
             None => (self.next_stream, exchange.request_bytes),
         };
         self.next_stream = stream + 4;
@@ -185,27 +186,25 @@ impl Client {
     }
 
     /// Hands the rest of the requests to their streams.
-    fn write_requests(&mut self, connection: &mut Connection) -> Result<(), ConnectionError> {
+    fn write_requests(&mut self, connection: &mut impl Streams) -> Result<(), ConnectionError> {
         let unsent = self.open.iter_mut().filter(|(_, open)| open.unsent > 0);
         for (&stream, open) in unsent {
             let data = StreamData::zeros(open.unsent);
             let last = data.length() as u64 == open.unsent;
-            match connection.stream_send_zc(stream, data, last) {
-                Ok((written, _)) => open.unsent -= written as u64,
-                Err(quiche::Error::Done) => {}
-                Err(error) => return Err(failed("sending a request")(error)),
-            }
+            let written = connection.send(stream, data, last, "sending a request")?;
+            open.unsent -= written.unwrap_or(0) as u64;
         }
         Ok(())
     }
 
     pub(super) fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<bool, ConnectionError> {
         let mut ended = false;
         if let Some(mut http3) = self.http3.take() {
+            let connection = connection.quiche().ok_or(NO_HTTP3)?;
             http3.read_answers(connection, |stream, bytes, end| {
                 ended |= end;
                 self.take(stream, bytes, end, now);
@@ -215,21 +214,25 @@ impl Client {
             let mut next = 0;
             while let Some((&stream, _)) = self.open.range(next..).next() {
                 next = stream + 1;
-                let read = match self.content {
-                    Content::Zeros => connection.stream_discard(stream, usize::MAX),
-                    Content::Pattern => self.read_and_compare(connection, stream),
-                };
-                match read {
-                    Ok((bytes, end)) => {
-                        ended |= end;
-                        self.take(stream, bytes as u64, end, now);
+                let read = match (self.content, connection.quiche()) {
+                    (Content::Pattern, Some(connection)) => {
+                        match self.read_and_compare(connection, stream) {
+                            Ok((bytes, end)) => Some((bytes as u64, end)),
+                            Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => None,
+                            Err(error) => return Err(failed("reading an answer")(error)),
+                        }
                     }
-                    Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
-                    Err(error) => return Err(failed("reading an answer")(error)),
+                    _ => connection.discard(stream, "reading an answer")?,
+                };
+                if let Some((bytes, end)) = read {
+                    ended |= end;
+                    self.take(stream, bytes, end, now);
                 }
             }
         }
-        ended |= self.read_frames(connection, now)?;
+        if let Some(connection) = connection.quiche() {
+            ended |= self.read_frames(connection, now)?;
+        }
         if ended {
             self.check_finished(now);
         }

@@ -13,7 +13,8 @@ use std::rc::Rc;
 
 use gallop_network::time::Time;
 
-use crate::endpoint::connection::{Connection, ConnectionError};
+use crate::endpoint::connection::ConnectionError;
+use crate::endpoint::streams::Streams;
 use crate::traffic::Source;
 
 /// The answers that the requests under way ask for, by stream. The server finds the client's wishes
@@ -35,7 +36,7 @@ impl Application {
     /// Reads the data of all streams; returns true if there is something new to write.
     pub(crate) fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<bool, ConnectionError> {
         match self {
@@ -48,7 +49,7 @@ impl Application {
     /// have run dry, because quiche would take a whole free window at every call.
     pub(crate) fn write(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<(), ConnectionError> {
         match self {
@@ -58,8 +59,8 @@ impl Application {
     }
 
     /// Closes the connection if all is done; returns true if it did so now.
-    pub(crate) fn close(&self, connection: &mut Connection) -> bool {
-        self.wants_to_close() && connection.close(true, ALL_IS_DONE, b"").is_ok()
+    pub(crate) fn close(&self, connection: &mut impl Streams) -> bool {
+        self.wants_to_close() && connection.close(ALL_IS_DONE)
     }
 
     /// True if all is done and the connection is to be closed.

@@ -5,7 +5,8 @@ use gallop_network::time::Time;
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, SendBuffer, StreamData};
-use crate::endpoint::connection::{Connection, ConnectionError, failed};
+use crate::endpoint::connection::{Connection, ConnectionError, NO_HTTP3, failed};
+use crate::endpoint::streams::Streams;
 use crate::traffic::Source;
 use crate::traffic::conversation::Protocol;
 use crate::traffic::live::Live;
@@ -113,24 +114,20 @@ impl Server {
 
     pub(super) fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<bool, ConnectionError> {
         let before = self.services.len();
         if let Some(mut http3) = self.http3.take() {
+            let connection = connection.quiche().ok_or(NO_HTTP3)?;
             http3.read_requests(connection, |stream| self.serve(stream, now))?;
             self.http3 = Some(http3);
         } else {
-            while let Some(stream) = connection.stream_readable_next() {
-                loop {
-                    match connection.stream_discard(stream, usize::MAX) {
-                        Ok((_, false)) => {}
-                        Ok((_, true)) => {
-                            self.serve(stream, now);
-                            break;
-                        }
-                        Err(quiche::Error::Done) => break,
-                        Err(error) => return Err(failed("stream_discard()")(error)),
+            while let Some(stream) = connection.next_readable() {
+                while let Some((_, end)) = connection.discard(stream, "stream_discard()")? {
+                    if end {
+                        self.serve(stream, now);
+                        break;
                     }
                 }
             }
@@ -158,12 +155,14 @@ impl Server {
 
     pub(super) fn write(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<(), ConnectionError> {
         let mut stopped = self.stop.is_some_and(|stop| stop <= now);
         if let Some(frames) = &self.frames {
-            frames.write(connection, now)?;
+            if let Some(connection) = connection.quiche() {
+                frames.write(connection, now)?;
+            }
             // Its answer ends after the last frame.
             stopped &= frames.live.is_written(now);
         }
@@ -231,7 +230,7 @@ const URGENCY: u8 = 127;
 impl Service {
     fn write(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         mut http3: Option<&mut Http3>,
         buffer: Option<&Buffer>,
         content: Content,
@@ -241,6 +240,7 @@ impl Service {
         if self.headers_due
             && let Some(http3) = http3.as_deref_mut()
         {
+            let connection = connection.quiche().ok_or(NO_HTTP3)?;
             if !http3.answer(connection, self.stream)? {
                 return Ok(());
             }
@@ -270,12 +270,11 @@ impl Service {
             let length = piece.length();
             let last = all && length as u64 == ready;
             let written = match http3.as_deref_mut() {
-                Some(http3) => http3.send(connection, self.stream, piece, last)?,
-                None => match connection.stream_send_zc(self.stream, piece, last) {
-                    Ok((written, _)) => Some(written),
-                    Err(quiche::Error::Done) => None,
-                    Err(error) => return Err(failed("stream_send()")(error)),
-                },
+                Some(http3) => {
+                    let connection = connection.quiche().ok_or(NO_HTTP3)?;
+                    http3.send(connection, self.stream, piece, last)?
+                }
+                None => connection.send(self.stream, piece, last, "stream_send()")?,
             };
             let Some(written) = written else { break };
             self.written += written as u64;

@@ -54,6 +54,7 @@ pub enum Turn {
 pub struct Outbox {
     pacing: Pacing,
     blocked: Option<Batch>,
+    calls: u64,
 }
 
 impl Outbox {
@@ -62,7 +63,13 @@ impl Outbox {
         Outbox {
             pacing,
             blocked: None,
+            calls: 0,
         }
+    }
+
+    /// The number of times that packets were handed to the system.
+    pub fn calls(&self) -> u64 {
+        self.calls
     }
 
     /// Sends what may leave now.
@@ -127,7 +134,7 @@ impl Outbox {
             .clamp(PACKET_BYTES, scratch.len())
             .max(2 * PACKET_BYTES);
         let mut used = 0;
-        let mut first: Option<(SendInfo, usize)> = None;
+        let mut first: Option<(SendInfo, usize, Option<Instant>)> = None;
         let mut turn = None;
         while used + PACKET_BYTES <= room {
             if used > 0 && self.release(connection, now) != release {
@@ -141,10 +148,10 @@ impl Outbox {
                 }
                 Err(error) => return Err(error),
             };
-            let (head, segment_bytes) = *first.get_or_insert((info, bytes));
-            let same_way =
-                (head.from, head.to, head.at.max(now)) == (info.from, info.to, info.at.max(now));
-            if !same_way || bytes > segment_bytes {
+            let leaves = departure(&info);
+            let (head, segment_bytes, head_leaves) = *first.get_or_insert((info, bytes, leaves));
+            let is_same_way = (head.from, head.to, head_leaves) == (info.from, info.to, leaves);
+            if !is_same_way || bytes > segment_bytes {
                 // It has to leave on its own, after what was made before it.
                 let before = self.transmit(sockets, head, &scratch[..used], segment_bytes);
                 let alone = self.transmit(sockets, info, &scratch[used..][..bytes], bytes);
@@ -156,7 +163,7 @@ impl Outbox {
                 break;
             }
         }
-        if let Some((info, segment_bytes)) = first
+        if let Some((info, segment_bytes, _)) = first
             && !self.transmit(sockets, info, &scratch[..used], segment_bytes)
         {
             return Ok(Some(Turn::Blocked));
@@ -176,6 +183,7 @@ impl Outbox {
             tracing::debug!(from = %info.from, "no socket has this address");
             return true;
         };
+        self.calls += 1;
         match socket.send(bytes, segment_bytes, &info) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 // Only one batch waits; a second one is lost, as in a full queue.
@@ -193,6 +201,12 @@ impl Outbox {
             Ok(()) => true,
         }
     }
+}
+
+/// The time at which a packet leaves, if that is later than now. One without a release time has the
+/// time at which it was made, which differs from packet to packet.
+fn departure(info: &SendInfo) -> Option<Instant> {
+    Some(info.at).filter(|at| *at > Instant::now())
 }
 
 fn max_segments(sockets: &[Socket], from: SocketAddr) -> usize {

@@ -46,6 +46,7 @@ pub struct Metrics {
     sent_bytes: Family<Controller, Counter>,
     received_bytes: Family<Controller, Counter>,
     sent_packets: Family<Controller, Counter>,
+    send_calls: Family<Controller, Counter>,
     lost_packets: Family<Controller, Counter>,
     retransmitted_bytes: Family<Controller, Counter>,
     rtt: Family<Controller, Histogram>,
@@ -70,6 +71,7 @@ impl Default for Metrics {
             sent_bytes: Family::default(),
             received_bytes: Family::default(),
             sent_packets: Family::default(),
+            send_calls: Family::default(),
             lost_packets: Family::default(),
             retransmitted_bytes: Family::default(),
             rtt: Family::new_with_constructor(delays),
@@ -127,6 +129,11 @@ impl Default for Metrics {
             metrics.sent_packets.clone(),
         );
         registry.register(
+            "send_calls",
+            "System calls that sent these packets",
+            metrics.send_calls.clone(),
+        );
+        registry.register(
             "lost_packets",
             "QUIC packets declared lost",
             metrics.lost_packets.clone(),
@@ -162,6 +169,7 @@ pub(super) struct Sampled {
     received_bytes: u64,
     retransmitted_bytes: u64,
     sent_packets: u64,
+    send_calls: u64,
     lost_packets: u64,
 }
 
@@ -204,12 +212,20 @@ impl Metrics {
             received_bytes: 0,
             retransmitted_bytes: 0,
             sent_packets: 0,
+            send_calls: 0,
             lost_packets: 0,
         }
     }
 
-    /// Samples an active connection if its interval has passed.
-    pub(super) fn sample(&self, sampled: &mut Sampled, connection: &Connection, now: Instant) {
+    /// Samples an active connection, whose packets took so many system calls, if its interval has
+    /// passed.
+    pub(super) fn sample(
+        &self,
+        sampled: &mut Sampled,
+        connection: &Connection,
+        send_calls: u64,
+        now: Instant,
+    ) {
         let is_due = sampled
             .last
             .is_none_or(|last| now.saturating_duration_since(last) >= SAMPLE_INTERVAL);
@@ -217,7 +233,7 @@ impl Metrics {
             return;
         }
         sampled.last = Some(now);
-        self.count(sampled, connection);
+        self.count(sampled, connection, send_calls);
         let phase = connection
             .congestion_controller()
             .map(|controller| controller.state_str(now));
@@ -253,7 +269,7 @@ impl Metrics {
         sampled.phase = phase;
     }
 
-    fn count(&self, sampled: &mut Sampled, connection: &Connection) {
+    fn count(&self, sampled: &mut Sampled, connection: &Connection, send_calls: u64) {
         let stats = connection.stats();
         let label = &sampled.controller;
         for (family, counted, now) in [
@@ -273,6 +289,7 @@ impl Metrics {
                 &mut sampled.sent_packets,
                 stats.sent as u64,
             ),
+            (&self.send_calls, &mut sampled.send_calls, send_calls),
             (
                 &self.lost_packets,
                 &mut sampled.lost_packets,
@@ -283,9 +300,9 @@ impl Metrics {
         }
     }
 
-    /// A connection has ended.
-    pub(super) fn close(&self, mut sampled: Sampled, connection: &Connection) {
-        self.count(&mut sampled, connection);
+    /// A connection, whose packets took so many system calls, has ended.
+    pub(super) fn close(&self, mut sampled: Sampled, connection: &Connection, send_calls: u64) {
+        self.count(&mut sampled, connection, send_calls);
         self.enter(&mut sampled, None);
         self.open.get_or_create(&sampled.controller).dec();
     }

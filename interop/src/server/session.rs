@@ -149,7 +149,10 @@ impl Session {
         }
         let turn = self.send(sockets, scratch);
         if let Some(sampled) = &mut self.sampled {
-            service.metrics.sample(sampled, &self.connection, now);
+            let calls = self.outbox.calls();
+            service
+                .metrics
+                .sample(sampled, &self.connection, calls, now);
         }
         let release = match turn {
             Turn::Until(time) => Some(time),
@@ -274,6 +277,11 @@ impl Session {
         self.connection.is_closed()
             || self.connection.is_draining()
             || self.connection.local_error().is_some()
+    }
+
+    /// The number of system calls that sent its packets.
+    pub(super) fn send_calls(&self) -> u64 {
+        self.outbox.calls()
     }
 
     pub(super) fn peer(&self) -> SocketAddr {

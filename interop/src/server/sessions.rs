@@ -315,7 +315,10 @@ impl Sessions {
                 .map(|error| (error.is_app, error.error_code)),
             "connection closed"
         );
-        self.service.metrics.close(sampled, &session.connection);
+        let calls = session.send_calls();
+        self.service
+            .metrics
+            .close(sampled, &session.connection, calls);
     }
 
     /// Accepts no more connections, and tells the clients.

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use gallop_interop::transport::{H3, HQ};
 
 use crate::raw::{data, request};
-use crate::setup::{Peer, Server, names, text};
+use crate::setup::{Peer, Server, names, soon, text};
 
 #[test]
 fn heads_ranges_and_conditions() {
@@ -34,6 +34,24 @@ fn heads_ranges_and_conditions() {
     assert_eq!(status, 1, "{report:#}");
     let output = server.client(&["-H", "range: bytes=-3", "-o", "-", &server.url("/ten.txt")]);
     assert_eq!(output.stdout, b"789");
+}
+
+/// Packets without release times share system calls.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_system_call_sends_several_packets() {
+    let server = Server::start(&["--cc", "cubic", "--metrics", "127.0.0.1:0"]);
+    server.write("large", &vec![7; 5_000_000]);
+    let (_, status) = server.report(&[&server.url("/large")]);
+    assert_eq!(status, 0);
+    assert!(soon(|| server.metric("gallop_connections_open") == 0));
+    let calls = server.metric("gallop_send_calls_total");
+    let packets = server.metric("gallop_sent_packets_total");
+    // An ACK of two packets makes room for as many.
+    assert!(
+        packets * 2 > calls * 3,
+        "{packets} packets in {calls} calls"
+    );
 }
 
 #[test]

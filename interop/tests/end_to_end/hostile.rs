@@ -230,6 +230,21 @@ fn malformed_requests_are_refused() {
 }
 
 #[test]
+fn an_upload_that_ends_inside_a_frame_is_not_kept() {
+    let server = serve(&["--upload-dir", "{}/uploads"]);
+    let mut peer = Peer::connect(server.address, H3);
+    let mut cut = [request("PUT", "/sent", &[]), data(b"0123456789")].concat();
+    cut.truncate(cut.len() - 3);
+    let stream = peer.open();
+    peer.write(stream, &cut, true);
+    peer.until(|connection| connection.peer_error().is_some());
+    // H3_FRAME_ERROR (RFC 9114 §7.1).
+    let error = peer.connection.peer_error().unwrap();
+    assert_eq!((error.is_app, error.error_code), (true, 0x106));
+    assert_eq!(names(&server.path("uploads")), [""; 0]);
+}
+
+#[test]
 fn a_retry_is_followed_when_it_is_needed_no_more() {
     let server = serve(&["--max-connections", "4"]);
     let mut others = [(); 2].map(|()| Peer::connect(server.address, H3));

@@ -12,7 +12,7 @@ use gallop_interop::transport::{self, H3};
 use quiche::h3::{self, NameValue};
 
 use crate::raw::{data, frame, headers};
-use crate::setup::{client_command, names, text};
+use crate::setup::{Server, client_command, names, text};
 
 /// A server for one client at a time, whose answers are written by hand.
 struct Hostile {
@@ -142,6 +142,12 @@ fn answer(path: &str) -> Answer {
         "/part" => with(&[(":status", "206"), ("content-range", "bytes 5-14/1000")]),
         "/newline" => with(&[ok, ("x", "a\nb")]),
         "/empty" => Vec::new(),
+        // Inside a frame, without a content-length.
+        "/cut" => {
+            let mut bytes = with(&[ok]);
+            bytes.truncate(bytes.len() - 3);
+            bytes
+        }
         "/reset" => return (with(&[ok]), Some(0x102)),
         // What is promised is more than what may be kept.
         "/fields" => frame(1, &vec![0; 1 << 20]),
@@ -195,6 +201,27 @@ fn only_what_is_whole_is_kept() {
     }
     let (status, kept, said) = get("/part", &["-H", "range: bytes=5-14"]);
     assert_eq!((status, kept.len()), (0, 1), "{said}");
-    let (status, kept, _) = get("/fields", &[]);
-    assert_eq!((status, kept.len()), (3, 0));
+    // These end the connection.
+    for wrong in ["/fields", "/cut"] {
+        let (status, kept, said) = get(wrong, &[]);
+        assert_eq!((status, kept.len()), (3, 0), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn who_trusts_anybody_is_told_so() {
+    let server = Server::start(&[]);
+    server.write("file", b"file");
+    let said = |flags: &[&str]| {
+        let output = client_command(flags)
+            .args(["--quiet", &server.url("/file")])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let warning = "anybody can pretend to be the server";
+    assert!(said(&["--insecure"]).contains(warning));
+    let chain = server.path("certificates/cert.pem");
+    assert!(!said(&["--ca", chain.to_str().unwrap()]).contains(warning));
 }

@@ -23,5 +23,6 @@ mod rebinding;
 mod sent_buffers;
 mod stream_header;
 mod stream_without_data;
+mod truncated_frames;
 
 use support::{pair, qlog, recorder};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 /// Asks a server or client to end.
 #[derive(Clone, Debug)]
@@ -41,17 +41,28 @@ impl Stop {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Makes SIGINT and SIGTERM ask for the end.
+    /// Makes SIGINT and SIGTERM ask for the end, as long as the result is kept.
     ///
     /// # Errors
     ///
     /// The system's.
-    pub fn on_signals(&self) -> io::Result<()> {
+    pub fn on_signals(&self) -> io::Result<OnSignals> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let on_signals = OnSignals(signals.handle());
         let stop = self.clone();
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || signals.forever().for_each(|_| stop.request()))?;
-        Ok(())
+        Ok(on_signals)
+    }
+}
+
+/// Ends the thread that waits for signals when it is dropped.
+#[derive(Debug)]
+pub struct OnSignals(Handle);
+
+impl Drop for OnSignals {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start(arguments)?;
-    server.stop().on_signals()?;
+    let _signals = server.stop().on_signals()?;
     for address in server.addresses() {
         tracing::info!(%address, controller = %arguments.cc, "listening");
     }

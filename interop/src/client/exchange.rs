@@ -12,6 +12,7 @@ use crate::client::transfer::{Job, Outcome, Transfer};
 use crate::fields;
 
 /// RFC 9114 §8.1.
+const FRAME_UNEXPECTED: u64 = 0x105;
 const REQUEST_CANCELLED: u64 = 0x10c;
 const MESSAGE_ERROR: u64 = 0x10e;
 
@@ -163,6 +164,9 @@ impl Exchange {
         };
         let malformed = |error| format!("a malformed response: {error}");
         if transfer.has_head() {
+            if std::mem::replace(&mut transfer.has_trailers, true) {
+                return Err("a response with trailers twice".to_owned());
+            }
             return fields::check_trailers(list).map_err(malformed);
         }
         // 1xx are interim (RFC 9110 §15.2).
@@ -191,8 +195,12 @@ impl Exchange {
             let Some(transfer) = self.transfers.get_mut(&stream) else {
                 continue;
             };
-            let (code, error, is_local) = if !transfer.has_head() {
-                (MESSAGE_ERROR, "a body without a header".to_owned(), false)
+            let is_misplaced = !transfer.has_head() || transfer.has_trailers;
+            let (code, error, is_local) = if is_misplaced {
+                // RFC 9114 §4.1. `Done` says that it is closed already.
+                let _ = connection.close(true, FRAME_UNEXPECTED, b"DATA out of place");
+                let error = "a body before the header or after the trailers".to_owned();
+                (FRAME_UNEXPECTED, error, false)
             } else if transfer.is_excess(bytes) {
                 let error = "more bytes came than the response's length".to_owned();
                 (MESSAGE_ERROR, error, false)

@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::socket::ReceiveBuffers;
-use crate::stop::Stop;
+use crate::stop::{OnSignals, Stop};
 use crate::timer::Timer;
 use crate::transport::H3;
 pub use arguments::{Arguments, Method};
@@ -59,6 +59,7 @@ struct Client {
     poll: Poll,
     timer: Timer,
     stop: Stop,
+    _signals: OnSignals,
     links: Vec<Link>,
     origins: Vec<Origin>,
     progress: ProgressBar,
@@ -74,7 +75,7 @@ impl Client {
         let poll = Poll::new().map_err(system)?;
         let timer = Timer::new(poll.registry(), TIMER).map_err(system)?;
         let stop = Stop::new(poll.registry(), STOP).map_err(system)?;
-        stop.on_signals().map_err(system)?;
+        let signals = stop.on_signals().map_err(system)?;
         let mut links = Vec::new();
         for (index, origin) in origins.iter().enumerate() {
             let peer = origin.resolve()?;
@@ -97,6 +98,7 @@ impl Client {
             poll,
             timer,
             stop,
+            _signals: signals,
             links,
             origins,
             progress,

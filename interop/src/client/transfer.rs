@@ -52,6 +52,7 @@ pub(super) struct Transfer {
     pub(super) status: Option<u16>,
     /// The length of the response's content, if its header section says so.
     pub(super) promised_bytes: Option<u64>,
+    pub(super) has_trailers: bool,
     sink: Sink,
     begun: Instant,
     first_byte: Option<Instant>,
@@ -141,6 +142,7 @@ impl Transfer {
                 body,
                 status: None,
                 promised_bytes: None,
+                has_trailers: false,
                 sink,
                 begun: now,
                 first_byte: None,

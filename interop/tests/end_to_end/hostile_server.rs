@@ -131,6 +131,8 @@ fn answer(path: &str) -> Answer {
         "/good" => with(&[ok, ("content-length", "10")]),
         "/interim" => [headers(&[(":status", "103")]), with(&[ok])].concat(),
         "/trailers" => [with(&[ok]), headers(&[("x", "y")])].concat(),
+        "/after-trailers" => [with(&[ok]), headers(&[("x", "y")]), ten].concat(),
+        "/before-header" => [ten, headers(&[ok])].concat(),
         "/short" => with(&[ok, ("content-length", "1000")]),
         "/long" => with(&[ok, ("content-length", "3")]),
         "/huge" => with(&[ok, ("content-length", "99999999999999999999999999")]),
@@ -195,6 +197,8 @@ fn only_what_is_whole_is_kept() {
         "/newline",
         "/empty",
         "/reset",
+        "/after-trailers",
+        "/before-header",
     ] {
         let (status, kept, said) = get(wrong, &[]);
         assert_eq!((status, kept.len()), (1, 0), "{wrong}: {said}");

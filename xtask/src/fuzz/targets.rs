@@ -35,7 +35,7 @@ impl Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "vegas",
         proves: "what must hold of Vegas, in any life of a connection",
@@ -89,6 +89,38 @@ pub const TARGETS: [Target; 7] = [
         features: "",
         folder: "sim/tests",
         about: &["src"],
+    },
+    Target {
+        name: "hostile_client",
+        proves: "nothing is left of a client, and nobody else suffers, whatever it sends",
+        package: "gallop-interop",
+        test: "fuzz_hostile_client",
+        features: "",
+        folder: "interop/tests",
+        about: &[
+            "interop/src/fields.rs",
+            "interop/src/server/hq.rs",
+            "interop/src/server/http3.rs",
+            "interop/src/server/session.rs",
+            "interop/src/server/sessions.rs",
+            "interop/src/server/upload.rs",
+        ],
+    },
+    Target {
+        name: "hostile_server",
+        proves: "the client keeps what is whole and nothing else, whatever a server answers",
+        package: "gallop-interop",
+        test: "fuzz_hostile_server",
+        features: "",
+        folder: "interop/tests",
+        about: &[
+            "interop/src/fields.rs",
+            "interop/src/client/exchange.rs",
+            "interop/src/client/link.rs",
+            "interop/src/client/mod.rs",
+            "interop/src/client/response.rs",
+            "interop/src/client/transfer.rs",
+        ],
     },
     Target {
         name: "requests",

@@ -1,8 +1,7 @@
 //! Metrics for operators: counts and distributions per congestion controller, for Prometheus.
 
-use std::error::Error;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,11 +18,18 @@ use quiche::Connection;
 /// The interval at which an active connection is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The time after which metrics are served again when they could not be.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The time after which a connection for metrics is accepted again when none could be.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// The time without requests after which tiny_http is started anew.
-const RENEWAL: Duration = Duration::from_secs(5);
+/// The scrapers that are answered at a time, and how long each may take.
+const MAX_ASKING: usize = 8;
+const ASKING: Duration = Duration::from_secs(5);
+
+/// The largest head of a request.
+const MAX_HEAD_BYTES: usize = 8 << 10;
+
+/// The format of the metrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Controller {
@@ -318,8 +324,8 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Answers `GET /metrics` on `address`, in a thread, until the program ends; returns the
-    /// address with its port.
+    /// Answers `GET /metrics` on `address`, in threads, until the program ends; returns the address
+    /// with its port.
     ///
     /// # Errors
     ///
@@ -331,43 +337,87 @@ impl Metrics {
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
+                let asking = Arc::new(());
                 loop {
-                    if let Err(error) = metrics.answer(&listener) {
+                    if let Err(error) = metrics.accept(&listener, &asking) {
+                        // Such as no more files.
                         tracing::warn!(%error, "metrics cannot be served for a moment");
+                        thread::sleep(PAUSE);
                     }
-                    thread::sleep(PAUSE);
                 }
             })?;
         Ok(bound)
     }
 
-    /// Answers until a connection cannot be accepted, or nobody has asked for a while.
-    fn answer(&self, listener: &TcpListener) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let server = tiny_http::Server::from_listener(listener.try_clone()?, None)?;
-        loop {
-            // tiny_http does not say when it cannot accept any more, as a file too many can do to it.
-            let Some(request) = server.recv_timeout(RENEWAL)? else {
-                return Ok(());
-            };
-            let response = self.response(request.url());
-            // A scraper that is gone needs no answer.
-            let _ = request.respond(response);
+    /// Answers the next connection in a thread that holds a copy of `asking`, unless there are too
+    /// many.
+    fn accept(&self, listener: &TcpListener, asking: &Arc<()>) -> io::Result<()> {
+        let (stream, _) = listener.accept()?;
+        let mine = asking.clone();
+        if Arc::strong_count(&mine) > MAX_ASKING + 1 {
+            return Ok(());
         }
+        let metrics = self.clone();
+        thread::Builder::new()
+            .name("scrape".to_owned())
+            .spawn(move || {
+                // A scraper that is gone needs no answer.
+                let _ = metrics.answer(stream);
+                drop(mine);
+            })?;
+        Ok(())
     }
 
-    fn response(&self, path: &str) -> tiny_http::Response<io::Cursor<Vec<u8>>> {
-        if path.split('?').next() != Some("/metrics") {
-            return tiny_http::Response::from_string("the metrics are at /metrics\n")
-                .with_status_code(404);
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        let until = Instant::now() + ASKING;
+        stream.set_write_timeout(Some(ASKING))?;
+        let mut head = Vec::new();
+        let mut buffer = [0; 1 << 10];
+        while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || head.len() > MAX_HEAD_BYTES {
+                return Ok(());
+            }
+            stream.set_read_timeout(Some(left))?;
+            match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                length => head.extend_from_slice(&buffer[..length]),
+            }
         }
-        let Ok(text) = self.text() else {
-            return tiny_http::Response::from_string("").with_status_code(500);
+        stream.write_all(self.response(&head).as_bytes())?;
+        stream.shutdown(Shutdown::Write)
+    }
+
+    /// The whole response to a request with this head (RFC 9112).
+    fn response(&self, head: &[u8]) -> String {
+        let mut words = head.split(|byte| byte.is_ascii_whitespace());
+        let (method, target) = (words.next(), words.next().unwrap_or_default());
+        let is_metrics = target.split(|byte| *byte == b'?').next() == Some(b"/metrics");
+        let plain = "text/plain; charset=utf-8";
+        let (status, kind, text) = match (method, is_metrics, self.text()) {
+            (Some(b"GET" | b"HEAD"), true, Ok(text)) => ("200 OK", OPENMETRICS, text),
+            (Some(b"GET" | b"HEAD"), true, Err(_)) => {
+                ("500 Internal Server Error", plain, String::new())
+            }
+            (Some(b"GET" | b"HEAD"), false, _) => (
+                "404 Not Found",
+                plain,
+                "the metrics are at /metrics\n".to_owned(),
+            ),
+            _ => (
+                "405 Method Not Allowed",
+                plain,
+                "GET is answered\n".to_owned(),
+            ),
         };
-        let response = tiny_http::Response::from_string(text);
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        match tiny_http::Header::from_bytes("Content-Type", kind) {
-            Ok(header) => response.with_header(header),
-            Err(()) => response,
+        let length = text.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\
+             allow: GET, HEAD\r\nconnection: close\r\n\r\n"
+        );
+        match method {
+            Some(b"HEAD") => head,
+            _ => head + &text,
         }
     }
 }

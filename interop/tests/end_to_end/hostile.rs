@@ -263,16 +263,38 @@ fn a_retry_is_followed_when_it_is_needed_no_more() {
 #[test]
 fn metrics_are_served_again_after_too_many_files() {
     let server = Server::start_under("-n 40", &["--metrics", "127.0.0.1:0"]);
+    server.write("large", &vec![7; MEBIBYTE]);
+    let files = server.open_files();
+    let mut config = crowd::config(H3);
+    config.set_initial_max_stream_data_bidi_local(0);
+    let mut peer = Peer::connect_with(server.address, &mut config);
+    for _ in 0..60 {
+        let stream = peer.open();
+        peer.write(stream, &request("GET", "/large", &[]), true);
+    }
+    peer.send();
+    assert!(soon(|| server.open_files() == 40));
+    // It cannot be accepted.
+    let asking = TcpStream::connect(server.metrics.unwrap()).unwrap();
+    peer.connection.close(true, 0x100, b"").unwrap();
+    peer.send();
+    assert!(soon(|| server.metric("gallop_connections_open") == 0));
+    drop(asking);
+    assert!(soon(|| server.open_files() == files));
+}
+
+#[test]
+fn scrapers_that_ask_nothing_take_little() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let files = server.open_files();
     let address = server.metrics.unwrap();
-    let sockets: Vec<_> = (0..60)
-        .map_while(|_| TcpStream::connect(address).ok())
-        .collect();
-    assert!(soon(|| server.open_files() >= 38));
-    drop(sockets);
+    let silent = [(); 60].map(|()| TcpStream::connect(address).unwrap());
+    assert!(soon(|| server.open_files() > files));
+    assert!(server.open_files() <= files + 9);
+    drop(silent);
     let is_served = || {
-        server
-            .try_scrape()
-            .is_some_and(|text| text.contains("gallop_"))
+        let text = server.try_scrape();
+        text.is_some_and(|text| text.contains("gallop_"))
     };
     assert!(soon(is_served));
 }

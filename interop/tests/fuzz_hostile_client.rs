@@ -362,7 +362,7 @@ fn fuzz_hostile_client() {
         // Its socket counts among the files.
         drop(client);
         served.lives += 1;
-        if served.lives % LIVES == 0 {
+        if served.lives.is_multiple_of(LIVES) {
             served.check(&uploads);
         }
     };

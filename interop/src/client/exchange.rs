@@ -140,6 +140,13 @@ impl Exchange {
                         self.give_up(connection, stream, MESSAGE_ERROR, error, false);
                     }
                 }
+                // Not even an empty frame may be out of place.
+                Ok((stream, h3::Event::Data)) if self.is_out_of_place(stream) => {
+                    // RFC 9114 §4.1. `Done` says that it is closed already.
+                    let _ = connection.close(true, FRAME_UNEXPECTED, b"DATA out of place");
+                    let error = "a body before the header or after the trailers".to_owned();
+                    self.end(stream, Some(error), false);
+                }
                 Ok((stream, h3::Event::Data)) => self.receive_data(connection, stream),
                 Ok((stream, h3::Event::Finished)) => {
                     let error = self.transfers.get(&stream).and_then(|transfer| {
@@ -176,6 +183,13 @@ impl Exchange {
         Ok(())
     }
 
+    /// True if no DATA frame may come now.
+    fn is_out_of_place(&self, stream: u64) -> bool {
+        self.transfers
+            .get(&stream)
+            .is_some_and(|transfer| !transfer.has_head() || transfer.has_trailers)
+    }
+
     fn receive_data(&mut self, connection: &mut Connection, stream: u64) {
         let mut buffer = [0; 64 << 10];
         loop {
@@ -195,13 +209,7 @@ impl Exchange {
             let Some(transfer) = self.transfers.get_mut(&stream) else {
                 continue;
             };
-            let is_misplaced = !transfer.has_head() || transfer.has_trailers;
-            let (code, error, is_local) = if is_misplaced {
-                // RFC 9114 §4.1. `Done` says that it is closed already.
-                let _ = connection.close(true, FRAME_UNEXPECTED, b"DATA out of place");
-                let error = "a body before the header or after the trailers".to_owned();
-                (FRAME_UNEXPECTED, error, false)
-            } else if transfer.is_excess(bytes) {
+            let (code, error, is_local) = if transfer.is_excess(bytes) {
                 let error = "more bytes came than the response's length".to_owned();
                 (MESSAGE_ERROR, error, false)
             } else if let Err(error) = transfer.receive(&buffer[..bytes]) {

@@ -258,6 +258,8 @@ impl Http3 {
         self.incoming.remove(&stream);
         self.asked.retain(|(asked, _)| *asked != stream);
         self.responses.remove(&stream);
+        // What it writes is reset before it is sent.
+        release(&mut self.h3, connection, stream);
         // The stream may be gone already.
         let _ = connection.stream_shutdown(stream, Shutdown::Read, error);
         let _ = connection.stream_shutdown(stream, Shutdown::Write, error);
@@ -300,8 +302,8 @@ impl Incoming {
     }
 }
 
-/// Has quiche forget a stream that is gone, and the buffer of its header section: it does when it is
-/// asked to send on it.
+/// Has quiche forget a stream that is gone, and the buffer of its header section: it does when
+/// nothing more can be sent on it.
 fn release(h3: &mut h3::Connection, connection: &mut Connection, stream: u64) {
     let head = [h3::Header::new(b":status", b"500")];
     let _ = h3.send_response(connection, stream, &head, true);

@@ -97,6 +97,33 @@ fn a_reset_upload_leaves_nothing() {
     assert_eq!(names(&server.path("uploads")), [""; 0]);
 }
 
+/// Header sections that are begun and reset: the connection holds no more after a thousand of them than
+/// after some.
+#[test]
+fn requests_that_are_reset_are_forgotten() {
+    let server = serve(&[]);
+    let begun = &frame(1, &vec![0; 10_000])[..2_000];
+    let mut peer = Peer::connect(server.address, H3);
+    let held = [100, 1_000].map(|count| {
+        for _ in 0..count {
+            let stream = peer.open();
+            peer.write(stream, begun, false);
+            peer.send();
+            let write = quiche::Shutdown::Write;
+            // The server may have refused it already.
+            let _ = peer.connection.stream_shutdown(stream, write, 0x10c);
+            peer.send();
+        }
+        // All of them have been read when this is answered.
+        let stream = peer.open();
+        peer.exchange(stream, &request("GET", "/small", &[]))
+            .unwrap();
+        server.metric("gallop_connections_memory_bytes")
+    });
+    let more = held[1].saturating_sub(held[0]);
+    assert!(more < 300_000, "{more} bytes");
+}
+
 /// Requests whose responses have no room fill the connection's streams; more are cancelled.
 #[test]
 fn requests_that_wait_do_not_pile_up() {

@@ -24,6 +24,9 @@ const PEER_PORT: u16 = 443;
 
 const OUR_PORT: u16 = 4433;
 
+/// The controllers of the server on tokio-quiche, among the examples, that is compared with ours.
+const TOKIO_CONTROLLERS: [&str; 2] = ["cubic", "gallop-vegas"];
+
 /// A load of requests.
 struct Load {
     name: &'static str,
@@ -116,12 +119,18 @@ struct Transfer {
 /// message, and the table has the failure of one that fails under a load.
 pub(super) fn run(place: &Place) -> Result<Outcome> {
     build(place, "gallop-interop", "gallop-server")?;
+    build(place, "gallop-examples", "tokio-quiche-server")?;
     let folder = place.target.join("bench").join("server");
     prepare(place, &folder)?;
     let mut served = Vec::new();
     for controller in CONTROLLERS {
         let server = || ours(place, &folder, controller);
         let name = format!("gallop-server, {controller}");
+        served.extend(measure(place, &name, OUR_PORT, &server));
+    }
+    for controller in TOKIO_CONTROLLERS {
+        let server = || tokio(place, &folder, controller);
+        let name = format!("tokio-quiche, {controller}");
         served.extend(measure(place, &name, OUR_PORT, &server));
     }
     let failed = served
@@ -183,6 +192,22 @@ fn ours(place: &Place, folder: &Path, controller: &str) -> Command {
     let mut command = Command::new(release(&place.target).join("gallop-server"));
     command
         .arg("--listen")
+        .arg(format!("127.0.0.1:{OUR_PORT}"))
+        .arg("--root")
+        .arg(folder.join("www"))
+        .arg("--cert")
+        .arg(folder.join("certs").join("cert.pem"))
+        .arg("--key")
+        .arg(folder.join("certs").join("priv.key"))
+        .args(["--cc", controller]);
+    command
+}
+
+/// The example on tokio-quiche.
+fn tokio(place: &Place, folder: &Path, controller: &str) -> Command {
+    let mut command = Command::new(release(&place.target).join("tokio-quiche-server"));
+    command
+        .arg("--address")
         .arg(format!("127.0.0.1:{OUR_PORT}"))
         .arg("--root")
         .arg(folder.join("www"))

@@ -382,8 +382,8 @@ fn fuzz_hostile_server() {
         Certificate::self_signed(&folder.path().join("certificates")).expect("a certificate");
     let server = Server::start(&certificate);
     let place = folder.path().join("got");
-    let files = open_files();
     let live = |life: &Life| {
+        let files = open_files();
         let meanings: Vec<Meaning> = life.answers.iter().map(Answer::meaning).collect();
         let is_calm = life.unidirectional.is_empty()
             && meanings.iter().all(|meaning| match meaning {

@@ -7,6 +7,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_tokio-quiche-server");
 const CLIENT: &str = env!("CARGO_BIN_EXE_quiche-client");
+const TRANSFERS: [&str; 2] = [
+    env!("CARGO_BIN_EXE_noq-transfer"),
+    env!("CARGO_BIN_EXE_quinn-transfer"),
+];
 const OWN_CONTROLLER: &str = env!("CARGO_BIN_EXE_own-controller");
 const EVALUATE_OWN: &str = env!("CARGO_BIN_EXE_evaluate-own");
 
@@ -193,4 +197,29 @@ fn a_controller_of_ones_own_is_evaluated() {
     let table = text(&evaluated.stdout);
     assert!(table.contains("\neighth "), "{table}");
     assert!(folder.path().join("evaluation.json").is_file());
+}
+
+#[test]
+fn bytes_go_over_quinn_and_noq_with_every_controller() {
+    for program in TRANSFERS {
+        for entry in gallop::CATALOG {
+            let transfer = Command::new(program)
+                .args(["--bytes", "2000000", "--cc", entry.name])
+                .output()
+                .unwrap();
+            let (said, error) = (text(&transfer.stdout), text(&transfer.stderr));
+            assert!(
+                transfer.status.success(),
+                "{program} {}: {error}",
+                entry.name
+            );
+            assert!(said.starts_with(entry.name), "{said}");
+            assert!(said.contains(": 2000000 bytes in "), "{said}");
+        }
+        let wrong = Command::new(program)
+            .args(["--cc", "vegass"])
+            .output()
+            .unwrap();
+        assert!(text(&wrong.stderr).contains("did you mean `vegas`?"));
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::{self, Debug, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::canter;
 use crate::controller::{Controller, PathConfig};
 use crate::copa;
 use crate::cubic::Cubic;
@@ -18,6 +19,7 @@ use crate::vegas::{self, Doubling};
 pub static CATALOG: &[Entry] = &[
     Entry::of::<vegas::Options<Doubling>>(),
     Entry::of::<vegas::Options<StableGrowth>>(),
+    Entry::of::<canter::Options>(),
     Entry::of::<copa::Options>(),
     Entry::of::<loss_based::Options<Cubic>>(),
     Entry::of::<loss_based::Options<Reno>>(),

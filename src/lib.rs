@@ -29,6 +29,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod base_rtt;
+pub mod canter;
 pub mod catalog;
 pub mod controller;
 pub mod copa;

@@ -95,7 +95,7 @@ fn look(observation: &Observation<'_>, controller: &str) -> Option<Look> {
     let path = connection.path_stats().find(|path| path.active)?;
     let ours = connection
         .congestion_controller()
-        .filter(|_| controller.contains("vegas"));
+        .filter(|_| controller.contains("vegas") || controller.starts_with("canter"));
     Some(Look {
         path: (path.local_addr, path.peer_addr),
         now: Instant::now(),

@@ -21,13 +21,16 @@ use crate::traffic::draw::{exponential, pareto};
 use crate::traffic::{Bulk, OnOff};
 
 /// The controllers that compete. The first two are watched most closely and come most often.
-const CONTROLLERS: [&str; 10] = [
+const CONTROLLERS: [&str; 13] = [
     "vegas",
     "gallop-vegas",
     "vegas",
     "gallop-vegas",
     "vegas:alpha=1,beta=3",
     "gallop-vegas:alpha=1,beta=3",
+    "canter",
+    "canter",
+    "canter:compete=on",
     "reno",
     "cubic",
     "bbr2_gcongestion",

@@ -183,7 +183,7 @@ fn round_trips_that_change_tenfold() {
 fn a_longer_way_for_good_is_taken_for_a_queue_until_the_client_migrates() {
     let detour = "changes = [{ at = \"1s\", delay = \"199.2ms\" }]";
     let text = Scenario::lasting(TYPICAL, detour, 0, ms(0)).text();
-    for controller in CONTROLLERS {
+    for controller in ["vegas", "gallop-vegas"] {
         for seed in 1..=seeds() {
             let [detour, migrated] = alone(seed, || {
                 [60_000, 2_000].map(|migrates_at| {

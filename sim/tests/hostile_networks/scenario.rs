@@ -19,7 +19,7 @@ const SEEDS: u64 = 2;
 const SEEDS_VARIABLE: &str = "HOSTILE_SEEDS";
 
 /// The controllers under test.
-pub const CONTROLLERS: [&str; 2] = ["vegas", "gallop-vegas"];
+pub const CONTROLLERS: [&str; 3] = ["vegas", "gallop-vegas", "canter"];
 
 /// A transfer, its impairments, and the bound that it has to keep nevertheless.
 #[derive(Clone, Debug)]

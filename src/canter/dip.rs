@@ -1,0 +1,38 @@
+//! The moment at which another flow checks its BaseRTT.
+
+use std::time::Duration;
+
+/// The RTT falls by this part of it, and by a typical spread, when another flow checks its BaseRTT.
+const DIP: f64 = 1.0 / 128.0;
+
+/// Rounds whose smallest RTT a dip is below.
+const DIP_ROUNDS: usize = 3;
+
+/// A fall of the RTT that is not the flow's own doing: another flow checks its BaseRTT.
+///
+/// The queue of many flows is empty only when all of them yield at once. So whoever sees another
+/// one check joins in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DipDetector {
+    least: [Duration; DIP_ROUNDS],
+}
+
+impl DipDetector {
+    /// A round had this smallest RTT.
+    pub(super) fn on_round(&mut self, least: Duration) {
+        self.least.rotate_right(1);
+        self.least[0] = least;
+    }
+
+    /// The flow changed its own window.
+    pub(super) fn begin_again(&mut self) {
+        self.least = Default::default();
+    }
+
+    /// True if this RTT is a dip.
+    pub(super) fn is_dip(&self, rtt: Duration, spread_s: f64) -> bool {
+        let least = self.least.iter().min().copied().unwrap_or_default();
+        let depth = least.saturating_sub(rtt).as_secs_f64();
+        depth > (rtt.as_secs_f64() * DIP).max(spread_s)
+    }
+}

@@ -1,0 +1,44 @@
+//! The release times of packets.
+
+use std::time::{Duration, Instant};
+
+/// The time whose packets may leave at once, …
+const BURST_TIME_S: f64 = 0.000_25;
+/// … within these numbers of packets: two, as in Brakmo et al. 1994 §3.4, to what one system call
+/// takes with room for other flows.
+const LEAST_BURST_PACKETS: f64 = 2.0;
+const MOST_BURST_PACKETS: f64 = 16.0;
+
+/// Spaces packets evenly, and lets a late timer catch up by one burst.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pacer {
+    /// The time at which the next packet is due by the rate.
+    due: Option<Instant>,
+    /// The time at which the next packet may leave: a burst before it is due, and never earlier than
+    /// was said before.
+    release: Option<Instant>,
+}
+
+/// The packets that may leave at once at this rate.
+pub(super) fn burst_packets(pps: f64) -> f64 {
+    (pps * BURST_TIME_S).clamp(LEAST_BURST_PACKETS, MOST_BURST_PACKETS)
+}
+
+impl Pacer {
+    /// A packet left. True if it kept to the rate's schedule, with no pause before it.
+    pub(super) fn on_packet_sent(&mut self, time_sent: Instant, pps: f64) -> bool {
+        let gap = Duration::from_secs_f64(1.0 / pps.max(1.0));
+        let kept_pace = self.due.is_some_and(|due| due + gap >= time_sent);
+        let from = self.due.map_or(time_sent, |due| due.max(time_sent));
+        self.due = from.checked_add(gap);
+        let ahead = gap.mul_f64(burst_packets(pps) - 1.0);
+        let release = self.due.and_then(|due| due.checked_sub(ahead));
+        self.release = self.release.max(release);
+        kept_pace
+    }
+
+    /// The time at which the next packet may leave.
+    pub(super) fn next_release_time(&self) -> Option<Instant> {
+        self.release
+    }
+}

@@ -1,9 +1,10 @@
-//! Delay-based congestion control for QUIC: TCP Vegas and Gallop-Vegas, and the controllers that
-//! they are compared with.
+//! Delay-based congestion control for QUIC: Canter, TCP Vegas and Gallop-Vegas, and the controllers
+//! that they are compared with.
 //!
 //! Vegas and Gallop-Vegas watch the RTT and keep a few datagrams queued in the network, instead of
 //! filling the queue until packets are lost. Gallop-Vegas finds the available window of a large
-//! path several times faster, without bursts. The controllers know no QUIC stack, and no feature is
+//! path several times faster, without bursts. Canter keeps as short a queue where they fail: after
+//! reroutes, with jitter, with random loss. The controllers know no QUIC stack, and no feature is
 //! on by default; the features `quinn`, `noq` and `s2n-quic` make an [`Algorithm`] a controller factory of
 //! these stacks, and the feature `quiche` plugs them into quiche:
 //!

@@ -12,7 +12,7 @@ use std::time::Duration;
 use gallop_sim::{Controller, Flow, Move};
 
 use path::{Path, SHARE, TYPICAL};
-use scenario::{BYTES, CONTROLLERS, Scenario, alone, check, observe, seeds, simulation};
+use scenario::{BYTES, Scenario, alone, check, observe, seeds, simulation};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -198,3 +198,74 @@ impl Capacity {
         self.pps().map(|pps| pps * rtt.as_secs_f64())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten packets sent every `sent_us`, delivered every `delivered_us`.
+    fn train(sent_us: u64, delivered_us: u64) -> Train {
+        let start = Instant::now();
+        let mut train = Train::default();
+        for packet in 0..11 {
+            let at = |us: u64| start + Duration::from_micros(us * packet);
+            train.on_acked(
+                at(sent_us),
+                at(delivered_us) + Duration::from_millis(40),
+                1.0,
+            );
+        }
+        train
+    }
+
+    #[test]
+    fn a_stretched_train_tells_the_bottlenecks_rate() {
+        let mut capacity = Capacity::default();
+        let dispersion = train(0, 1000).dispersion().unwrap();
+        capacity.on_train(&dispersion, 1.25, 0.0);
+        assert_eq!(capacity.exact_pps(), Some(1000.0));
+        assert_eq!(capacity.bdp_packets(Duration::from_millis(40)), Some(40.0));
+    }
+
+    #[test]
+    fn a_train_that_was_not_stretched_leaves_room_for_more() {
+        let mut capacity = Capacity::default();
+        let dispersion = train(1000, 1000).dispersion().unwrap();
+        capacity.on_train(&dispersion, 1.25, 0.0);
+        assert_eq!(capacity.pps(), None, "the round goes on");
+        capacity.on_round(&dispersion, 1.25, 0.0, true);
+        assert_eq!((capacity.pps(), capacity.exact_pps()), (Some(2000.0), None));
+        let mut gentle = Capacity::default();
+        gentle.on_round(&dispersion, 1.25, 0.0, false);
+        assert_eq!(gentle.pps(), Some(1000.0));
+    }
+
+    #[test]
+    fn acks_that_were_bunched_on_the_way_back_tell_the_rate_of_sending() {
+        let dispersion = train(1000, 10).dispersion().unwrap();
+        assert!((dispersion.pps() - 1000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn few_packets_tell_nothing_and_a_pause_ends_a_train() {
+        let start = Instant::now();
+        let mut train = Train::default();
+        for packet in 0..6 {
+            let at = start + Duration::from_millis(packet);
+            train.on_acked(at, at, 1.0);
+        }
+        assert_eq!(train.dispersion(), None);
+        let at = start + Duration::from_millis(6);
+        train.on_acked(at, at, 1.0);
+        let before = train.dispersion();
+        let late = start + Duration::from_millis(50);
+        train.on_acked(late, late, 1.0);
+        assert!(before.is_some());
+        assert_eq!(train.dispersion(), before);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_tells_no_rate() {
+        assert_eq!(train(0, 0).dispersion(), None);
+    }
+}

@@ -256,3 +256,103 @@ impl Cruise {
         has_all.then_some(round.pps)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(window_packets: f64, backlog_packets: f64) -> Round {
+        Round {
+            began_packets: window_packets,
+            window_packets,
+            rtt_s: 0.04,
+            queue_s: backlog_packets / 1000.0,
+            backlog_packets,
+            alpha_packets: 2.0,
+            beta_packets: 4.0,
+            pps: 1000.0,
+            jitter_packets: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_step_doubles_after_three_rounds_up_to_a_part_of_the_window() {
+        let mut cruise = Cruise::default();
+        let steps: Vec<f64> = (0..13)
+            .map(|_| match cruise.on_round(&round(320.0, 1.0), true).0 {
+                Decision::Grow(packets) => packets,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [
+            1.0, 1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0, 40.0, 40.0, 40.0, 40.0, 80.0,
+        ];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn the_window_stands_between_the_thresholds_and_half_of_the_surplus_goes_above() {
+        let mut cruise = Cruise::default();
+        assert_eq!(cruise.on_round(&round(40.0, 2.0), true).0, Decision::Hold);
+        assert_eq!(cruise.on_round(&round(40.0, 4.0), true).0, Decision::Hold);
+        let shrunk = cruise.on_round(&round(40.0, 9.0), true).0;
+        assert_eq!(shrunk, Decision::Shrink(37.0));
+        let held = cruise.on_round(&round(40.0, 9.0), false).0;
+        assert_eq!(held, Decision::Hold);
+    }
+
+    #[test]
+    fn a_cut_leaves_half_at_least() {
+        let mut cruise = Cruise::default();
+        let shrunk = cruise.on_round(&round(40.0, 400.0), true).0;
+        assert_eq!(shrunk, Decision::Shrink(20.0));
+    }
+
+    #[test]
+    fn growth_does_not_leap_over_the_window_that_had_a_queue() {
+        let mut cruise = Cruise::default();
+        cruise.on_round(&round(110.0, 3.0), true);
+        let mut window = 60.0;
+        for _ in 0..40 {
+            let Decision::Grow(packets) = cruise.on_round(&round(window, 0.0), true).0 else {
+                panic!("below alpha");
+            };
+            let was_below = window < 107.0;
+            window += packets;
+            assert!(!was_below || window <= 108.0, "{window}");
+            if window >= 107.0 {
+                return;
+            }
+        }
+        panic!("{window}");
+    }
+
+    #[test]
+    fn around_a_wall_growth_is_slow_and_beyond_it_free() {
+        let mut cruise = Cruise::default();
+        cruise.set_wall(Some(100.0));
+        let mut step = |window| match cruise.on_round(&round(window, 0.0), true).0 {
+            Decision::Grow(packets) => packets,
+            other => panic!("{other:?}"),
+        };
+        (0..20).for_each(|_| assert_eq!(step(90.0), 1.0));
+        assert!((0..3).map(|_| step(113.0)).sum::<f64>() > 3.0);
+    }
+
+    #[test]
+    fn a_window_that_shrinks_with_the_rtt_at_the_same_rate_shows_the_paths_rate() {
+        let mut cruise = Cruise::default();
+        let at = |window: f64, rtt_s: f64| Round {
+            rtt_s,
+            ..round(window, 10.0)
+        };
+        assert_eq!(cruise.on_round(&at(80.0, 0.08), true).1, None);
+        assert_eq!(cruise.on_round(&at(80.0, 0.08), true).1, None);
+        assert_eq!(
+            cruise.on_round(&at(50.0, 0.08), true).1,
+            None,
+            "the RTT stayed"
+        );
+        assert_eq!(cruise.on_round(&at(50.0, 0.05), true).1, Some(1000.0));
+    }
+}

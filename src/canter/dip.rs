@@ -36,3 +36,29 @@ impl DipDetector {
         depth > (rtt.as_secs_f64() * DIP).max(spread_s)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_fall_below_three_rounds_by_more_than_the_spread_is_a_dip() {
+        let mut dips = DipDetector::default();
+        dips.on_round(ms(100));
+        dips.on_round(ms(101));
+        assert!(!dips.is_dip(ms(90), 0.0), "two rounds");
+        dips.on_round(ms(102));
+        assert!(dips.is_dip(ms(99), 0.0));
+        assert!(!dips.is_dip(ms(99), 0.001));
+        assert!(
+            !dips.is_dip(Duration::from_micros(99_500), 0.0),
+            "less than a 128th"
+        );
+        dips.begin_again();
+        assert!(!dips.is_dip(ms(50), 0.0));
+    }
+}

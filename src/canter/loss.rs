@@ -314,3 +314,81 @@ impl Canter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_at_the_longest_queue_are_congestion_until_some_come_with_a_short_one() {
+        let mut queue = QueueAtLoss::default();
+        (0..3).for_each(|_| queue.on_sample(0.020));
+        assert!(queue.on_loss(1000.0));
+        (0..3).for_each(|_| queue.on_sample(0.001));
+        assert!(!queue.on_loss(1000.0), "short");
+        assert!(!queue.on_loss(1000.0));
+        assert!(queue.has_other_reasons());
+        (0..3).for_each(|_| queue.on_sample(0.020));
+        assert!(!queue.on_loss(1000.0), "known to have other reasons");
+        while queue.has_other_reasons() {
+            queue.on_loss(1000.0);
+        }
+        assert!(queue.on_loss(1000.0));
+    }
+
+    #[test]
+    fn less_than_a_packet_is_no_long_queue() {
+        let mut queue = QueueAtLoss::default();
+        (0..3).for_each(|_| queue.on_sample(0.0009));
+        assert!(!queue.on_loss(1000.0));
+    }
+
+    /// Packets of rounds of 100, of which `lost` of a thousand are lost; returns the cuts in 100 rounds.
+    fn cuts(lost_of_thousand: u32) -> u32 {
+        let mut losses = LossAllowance::default();
+        let (mut cuts, mut sum) = (0, 0);
+        for _ in 0..100 {
+            let mut lost = 0.0;
+            for _ in 0..100 {
+                sum += lost_of_thousand;
+                if sum >= 1000 {
+                    sum -= 1000;
+                    lost += 1.0;
+                    cuts += u32::from(losses.on_packet_lost(100.0));
+                } else {
+                    losses.on_acked(1.0, 100.0);
+                }
+            }
+            losses.on_round(100.0 - lost, lost, 0.04);
+        }
+        cuts
+    }
+
+    #[test]
+    fn up_to_two_percent_are_tolerated_and_more_are_tried_once() {
+        assert_eq!(cuts(19), 0);
+        let tried = cuts(50);
+        assert!((1..=3).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn losses_that_stop_after_a_cut_were_congestion() {
+        let mut losses = LossAllowance::default();
+        let cut = (0..20).any(|_| losses.on_packet_lost(100.0));
+        assert!(cut && losses.is_on_trial());
+        let undone = (0..20).any(|_| losses.on_round(100.0, 0.0, 0.04));
+        assert!(!undone && !losses.is_on_trial());
+        assert_eq!(losses.tolerated, TOLERATED);
+    }
+
+    #[test]
+    fn losses_that_go_on_after_a_cut_are_tolerated_up_to_a_tenth() {
+        let mut losses = LossAllowance::default();
+        (0..20).for_each(|_| {
+            losses.on_packet_lost(100.0);
+        });
+        let undone = (0..20).any(|_| losses.on_round(50.0, 50.0, 0.04));
+        assert!(undone);
+        assert_eq!(losses.tolerated, MOST_TOLERATED);
+    }
+}

@@ -107,3 +107,49 @@ impl Noise {
         self.typical_s /= UP;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(spread_s: f64, rounds: usize) -> Noise {
+        let mut noise = Noise::default();
+        (0..rounds).for_each(|_| noise.on_steady_round(spread_s, 0.04));
+        noise
+    }
+
+    #[test]
+    fn jitter_is_the_spread_without_two_packets_of_the_flows_own() {
+        let noise = after(0.010, 60);
+        assert!((noise.jitter_s(1000.0) - 0.008).abs() < 1e-4);
+        assert_eq!(noise.jitter_s(100.0), 0.0, "two packets take 20 ms");
+        assert!(noise.is_strong(1000.0) && !noise.is_strong(100.0));
+    }
+
+    #[test]
+    fn two_rounds_of_five_with_an_outlier_change_nothing() {
+        let mut noise = Noise::default();
+        for spread_s in [0.03, 0.0, 0.0, 0.03, 0.0, 0.0] {
+            noise.on_steady_round(spread_s, 0.04);
+        }
+        assert_eq!(noise.typical_s(), 0.0);
+    }
+
+    #[test]
+    fn spreads_beyond_the_path_are_cut_off() {
+        assert!(after(10.0, 100).typical_s() <= 0.04);
+        let mut long = Noise::default();
+        (0..100).for_each(|_| long.on_steady_round(10.0, 3.0));
+        assert!(long.typical_s() <= 0.1);
+    }
+
+    #[test]
+    fn a_probe_may_explain_three_spreads_and_is_forgotten() {
+        let mut noise = after(0.010, 60);
+        noise.set_extra_s(1.0);
+        let extra_s = noise.slack_s(1000.0);
+        assert!((extra_s - 0.030).abs() < 1e-4);
+        (0..600).for_each(|_| noise.fade(1.0));
+        assert!(noise.slack_s(1000.0) < 0.009);
+    }
+}

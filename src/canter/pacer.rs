@@ -42,3 +42,48 @@ impl Pacer {
         self.release
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_packets_leave_at_once_and_then_one_per_gap() {
+        let start = Instant::now();
+        let mut pacer = Pacer::default();
+        assert_eq!(pacer.next_release_time(), None);
+        pacer.on_packet_sent(start, 1000.0);
+        assert_eq!(pacer.next_release_time(), Some(start));
+        pacer.on_packet_sent(start, 1000.0);
+        let millisecond = Duration::from_millis(1);
+        assert_eq!(pacer.next_release_time(), Some(start + millisecond));
+    }
+
+    #[test]
+    fn bursts_have_two_to_sixteen_packets() {
+        assert_eq!(burst_packets(1.0), 2.0);
+        assert_eq!(burst_packets(40_000.0), 10.0);
+        assert_eq!(burst_packets(1e9), 16.0);
+    }
+
+    proptest! {
+        #[test]
+        fn release_times_never_go_back_and_the_rate_is_kept(
+            sends in proptest::collection::vec((0u64..3_000, 100f64..100_000.0), 1..200)
+        ) {
+            let mut now = Instant::now();
+            let mut pacer = Pacer::default();
+            let mut last = None;
+            for (late_us, pps) in sends {
+                now = pacer.next_release_time().map_or(now, |release| release.max(now))
+                    + Duration::from_micros(late_us);
+                pacer.on_packet_sent(now, pps);
+                let next = pacer.next_release_time();
+                prop_assert!(next >= last);
+                prop_assert!(next.is_some_and(|next| next <= now + Duration::from_secs_f64(1.0 / 100.0)));
+                last = next;
+            }
+        }
+    }
+}

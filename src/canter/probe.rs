@@ -145,3 +145,49 @@ impl Wait {
         self.0 = LEAST_WAIT;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of a probe of 100 packets, by 25, at a mean RTT of 40 ms and then of `larger_ms`.
+    fn answer(larger_ms: f64) -> Answer {
+        let mut probe = Probe::new(100.0, 20.0);
+        loop {
+            let is_larger = probe.window_packets() > 100.0;
+            let rtt_s = if is_larger { larger_ms / 1e3 } else { 0.040 };
+            match probe.on_round(rtt_s) {
+                Answer::Window(packets) => assert!([100.0, 125.0].contains(&packets)),
+                answer => return answer,
+            }
+        }
+    }
+
+    #[test]
+    fn an_rtt_that_follows_the_window_shows_a_queue() {
+        let queue = Answer::Queue {
+            window_packets: 100.0,
+        };
+        // All of the step queued is 10 ms.
+        assert_eq!(answer(50.0), queue);
+        assert_eq!(answer(42.1), queue);
+        assert!(matches!(answer(41.9), Answer::NoQueue { rtt_s } if (rtt_s - 0.0419).abs() < 1e-9));
+    }
+
+    #[test]
+    fn steps_are_within_a_sixteenth_and_a_quarter_and_the_next_one_is_larger() {
+        assert_eq!(Probe::new(160.0, 0.1).step_packets, 10.0);
+        assert_eq!(Probe::new(160.0, 1000.0).step_packets, 40.0);
+        assert_eq!(Probe::new(160.0, 10.0).next(180.0).step_packets, 30.0);
+    }
+
+    #[test]
+    fn waits_double_up_to_a_bound() {
+        let mut wait = Wait::default();
+        assert!(wait.is_over(6) && !wait.is_over(5));
+        (0..10).for_each(|_| wait.on_queue());
+        assert!(wait.is_over(256) && !wait.is_over(255));
+        wait.on_no_queue();
+        assert!(wait.is_over(6));
+    }
+}

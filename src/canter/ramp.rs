@@ -101,3 +101,48 @@ impl Ramp {
         self.not_before = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds whose smallest RTT grows by `per_round_ms`, and the window by `growth`.
+    fn rounds_until_seen(per_round_ms: u64, growth: f64) -> Option<u64> {
+        let (mut ramp, start) = (Ramp::default(), Instant::now());
+        (0..40).find(|round| {
+            let least = Duration::from_millis(40 + per_round_ms * round);
+            let now = start + least * u32::try_from(*round).unwrap();
+            ramp.on_round(now, least, 20.0 + growth * *round as f64, 1000.0, 0.04)
+        })
+    }
+
+    #[test]
+    fn a_queue_that_grows_though_the_flow_does_not_is_of_others() {
+        assert_eq!(rounds_until_seen(1, 0.0), Some(12));
+        assert_eq!(rounds_until_seen(0, 0.0), None);
+    }
+
+    #[test]
+    fn a_queue_of_the_flows_own_growth_is_not() {
+        assert_eq!(rounds_until_seen(1, 1.0), None);
+    }
+
+    #[test]
+    fn a_jump_is_another_path() {
+        let (mut ramp, now) = (Ramp::default(), Instant::now());
+        let seen = (0..40).any(|round| {
+            let least = Duration::from_millis(if round < 20 { 40 } else { 80 + round });
+            ramp.on_round(now, least, 20.0, 1000.0, 0.04)
+        });
+        assert!(!seen);
+    }
+
+    #[test]
+    fn after_a_mistake_the_next_look_is_later_and_later() {
+        let (mut ramp, now) = (Ramp::default(), Instant::now());
+        for seconds in [2, 4, 8, 16, 32, 64, 64] {
+            ramp.on_mistake(now);
+            assert_eq!(ramp.not_before, Some(now + Duration::from_secs(seconds)));
+        }
+    }
+}

@@ -85,3 +85,53 @@ impl Reference {
         self.held = level.saturating_sub(base);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn what_the_path_holds_stands_on_base_rtt() {
+        let (mut reference, now) = (Reference::default(), Instant::now());
+        assert_eq!(reference.get(), Duration::ZERO);
+        reference.on_sample(now, ms(40), Duration::ZERO, true, 1000.0);
+        reference.raise(ms(50));
+        assert_eq!(reference.get(), ms(50));
+        // Lower BaseRTT, lower reference: the path became shorter.
+        reference.on_sample(now, ms(30), Duration::ZERO, true, 1000.0);
+        assert_eq!(reference.get(), ms(40));
+        // A round below it takes a quarter of the difference away, and never more than was held.
+        reference.on_round(ms(32));
+        assert_eq!(reference.get(), ms(38));
+        (0..100).for_each(|_| reference.on_round(ms(10)));
+        assert_eq!(reference.get(), ms(30));
+    }
+
+    #[test]
+    fn a_longer_path_forgets_the_shorter_one() {
+        let mut reference = Reference::default();
+        reference.on_sample(Instant::now(), ms(40), Duration::ZERO, true, 1000.0);
+        reference.move_to(ms(145), ms(140));
+        assert_eq!(reference.base_rtt(), Some(ms(140)));
+        assert_eq!(reference.get(), ms(145));
+    }
+
+    #[test]
+    fn samples_near_base_rtt_confirm_it() {
+        let (mut reference, start) = (Reference::default(), Instant::now());
+        let mut confirms = |at_ms, rtt_us| {
+            let now = start + ms(at_ms);
+            let rtt = Duration::from_micros(rtt_us);
+            reference.on_sample(now, rtt, Duration::ZERO, true, 10_000.0);
+            reference.confirmed_at == Some(now)
+        };
+        assert!(confirms(1, 40_000));
+        // A 256th of 40 ms, and a packet's 0.1 ms.
+        assert!(confirms(2, 40_250));
+        assert!(!confirms(3, 40_260));
+    }
+}

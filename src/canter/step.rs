@@ -83,3 +83,47 @@ impl StepDetector {
         Some(least)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// RTTs of 40 ms, and then these, one packet each; 1000 packets a second, 40 in flight.
+    fn found(rtts: impl IntoIterator<Item = u64>) -> Option<Duration> {
+        let mut steps = StepDetector::default();
+        let before = std::iter::repeat_n(40, 10);
+        let mut found = None;
+        for (packet, rtt) in (0u64..).zip(before.chain(rtts)) {
+            let seen = steps.on_sample(ms(rtt), packet, packet + 40, 1000.0, 0.04, 0.0);
+            found = found.or(seen);
+        }
+        found
+    }
+
+    #[test]
+    fn a_rise_that_stays_for_a_round_trip_is_a_longer_path() {
+        assert_eq!(found([90; 45]), Some(ms(90)));
+        assert_eq!(found([90; 40]), None, "not yet a round trip");
+    }
+
+    #[test]
+    fn both_directions_may_become_longer_one_after_the_other() {
+        assert_eq!(found([80; 10].into_iter().chain([120; 45])), Some(ms(120)));
+    }
+
+    #[test]
+    fn a_queue_that_builds_up_or_drains_is_no_step() {
+        assert_eq!(found((1..60).map(|packet| 40 + packet)), None);
+        assert_eq!(found((0..60).map(|packet| 120 - packet)), None);
+    }
+
+    #[test]
+    fn thirty_one_packets_may_be_a_burst_of_others() {
+        assert_eq!(found([71; 60]), None);
+        assert_eq!(found([72; 60]), Some(ms(72)));
+    }
+}

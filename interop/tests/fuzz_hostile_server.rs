@@ -35,7 +35,7 @@ const IMPATIENCE: &str = "200ms";
 struct Life {
     /// The answers to the requests.
     answers: [Answer; REQUESTS],
-    /// What comes on streams of the server's own.
+    /// The events on streams of the server's own.
     #[generator(bolero::produce_with::<Vec<Vec<Piece>>>().len(0..4_usize))]
     unidirectional: Vec<Vec<Piece>>,
     /// True if it ends the connection as soon as it has sent everything.

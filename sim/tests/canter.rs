@@ -11,7 +11,7 @@ const DATAGRAM_BYTES: usize = 1350;
 /// 40 Mbit/s and 40 ms; a packet takes 0.28 ms, and the BDP is 145 packets.
 const PATH: &str = "rate = '40mbit'\nrtt = '40ms'\nqueue = '300p'\n";
 
-/// What a flow alone on [`PATH`] has come to between two seconds.
+/// The results of a flow alone on [`PATH`] between two seconds.
 #[derive(Debug)]
 struct Outcome {
     /// The part of the capacity that the bottleneck forwarded.

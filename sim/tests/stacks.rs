@@ -7,8 +7,8 @@ use gallop_sim::{Controller, Conversation, Dumbbell, Flow, Simulation, isolated}
 
 const SECONDS: u64 = 10;
 
-/// What flows with these controllers received in ten seconds over 10 Mbit/s, 40 ms, 50 packets, and
-/// the digest of all packets.
+/// The bytes that flows with these controllers received in ten seconds over 10 Mbit/s, 40 ms and 50
+/// packets, and the digest of all packets.
 fn received(controllers: &[&str], seed: u64) -> (Vec<u64>, u64) {
     isolated(seed, || {
         let (rate, rtt) = ("10mbit".parse().unwrap(), Duration::from_millis(40));

@@ -137,7 +137,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// How far rounds were apart since the first check: a queue of others moves.
+    /// The distance between rounds since the first check: a queue of others moves.
     pub(super) fn moved(&self) -> Duration {
         self.high.saturating_sub(self.low)
     }

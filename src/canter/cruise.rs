@@ -164,7 +164,7 @@ impl Cruise {
             return (Decision::Hold, None);
         }
         let all = self.on_high_round(round);
-        // What was changed since the round's packets left has not shown yet.
+        // A change since the round's packets left has not shown yet.
         let surplus = round.backlog_packets + round.window_packets
             - round.began_packets
             - (round.alpha_packets + round.beta_packets) / 2.0;

@@ -28,7 +28,7 @@ const STRONG_TYPICAL_PACKETS: f64 = 4.0;
 /// The time in which what a probe showed and the largest spread are forgotten.
 const MEMORY_S: f64 = 60.0;
 
-/// What a probe may show to be no queue, in typical spreads at their largest.
+/// The most that a probe may show to be no queue, in typical spreads at their largest.
 const MOST_EXTRA_SPREADS: f64 = 3.0;
 
 /// The RTT's variation that the flow's own queue does not explain.

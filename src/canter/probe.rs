@@ -39,7 +39,7 @@ pub(super) struct Probe {
     after_s: f64,
 }
 
-/// What to do after a round of a probe.
+/// The step after a round of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Answer {
     /// Keep this window, and go on.

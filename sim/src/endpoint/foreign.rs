@@ -37,7 +37,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) cc: &'a str,
     pub(crate) datagram_bytes: u16,
     pub(crate) initial_window_packets: u64,
-    /// What the peer is asked for.
+    /// The request to the peer.
     pub(crate) acks: Option<(u32, std::time::Duration)>,
     pub(crate) seed: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) fn peer(
     })
 }
 
-/// What is known of a path.
+/// The facts about a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     /// The smoothed RTT, once the handshake is done.

@@ -1,4 +1,4 @@
-//! What applications do with a connection, whatever its stack.
+//! The work of applications on a connection, whatever its stack.
 
 use crate::endpoint::buffers::StreamData;
 use crate::endpoint::connection::{Connection, ConnectionError, failed};

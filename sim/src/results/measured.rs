@@ -1,4 +1,4 @@
-//! What was measured in an experiment, by point, subject and metric, under all seeds.
+//! The measurements of an experiment, by point, subject and metric, under all seeds.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ const DATAGRAM_BYTES: u16 = 1200;
 
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// What the server sends.
+/// The bytes that the server sends.
 #[derive(Clone, Copy, Debug)]
 enum Data {
     /// So many bytes, as fast as they go.

@@ -10,7 +10,7 @@ use gallop::controller::{
 /// The recorder's window.
 pub const WINDOW_PACKETS: usize = 20;
 
-/// What a controller was told.
+/// The events that a controller was told of.
 #[derive(Clone, Debug)]
 pub enum Told {
     Sent(SentPacket),

@@ -37,7 +37,7 @@ fn recorded(path: Path, data: Data) -> (Outcome, Vec<Told>) {
     (outcome, recorder::told())
 }
 
-/// How much each sample is above the RTT that its packet really had.
+/// The part of each sample that is above the RTT that its packet really had.
 fn excess(outcome: &Outcome, told: &[Told]) -> Vec<Duration> {
     let back = outcome.to_client.path.propagation / 2;
     let samples = told.iter().filter_map(|told| match told {

@@ -163,7 +163,7 @@ fn comparison(target: &Path) -> Result<()> {
         .as_array()
         .map_or(&[][..], Vec::as_slice);
     ensure!(
-        controllers.len() == 8,
+        controllers.len() == 9,
         "{} controllers in {}",
         controllers.len(),
         json.display()

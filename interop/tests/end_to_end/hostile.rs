@@ -289,7 +289,7 @@ fn a_retry_is_followed_when_it_is_needed_no_more() {
 
 #[test]
 fn metrics_are_served_again_after_too_many_files() {
-    let server = Server::start_under("-n 40", &["--metrics", "127.0.0.1:0"]);
+    let mut server = Server::start_under("-n 40", &["--metrics", "127.0.0.1:0"]);
     server.write("large", &vec![7; MEBIBYTE]);
     let files = server.open_files();
     let mut config = crowd::config(H3);
@@ -300,13 +300,16 @@ fn metrics_are_served_again_after_too_many_files() {
         peer.write(stream, &request("GET", "/large", &[]), true);
     }
     peer.send();
-    assert!(soon(|| server.open_files() == 40));
-    // It cannot be accepted.
-    let asking = TcpStream::connect(server.metrics.unwrap()).unwrap();
+    assert!(soon(|| server.open_files() > 35));
+    // Requests may leave a few files: some systems need more than one to open another.
+    let address = server.metrics.unwrap();
+    let asking = [(); 8].map(|()| TcpStream::connect(address).unwrap());
+    server.log("metrics cannot be served for a moment");
     peer.connection.close(true, 0x100, b"").unwrap();
     peer.send();
-    assert!(soon(|| server.metric("gallop_connections_open") == 0));
     drop(asking);
+    assert!(soon(|| server.try_scrape().is_some()));
+    assert!(soon(|| server.metric("gallop_connections_open") == 0));
     assert!(soon(|| server.open_files() == files));
 }
 

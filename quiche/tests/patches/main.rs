@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod close_during_handshake;
 mod close_with_full_window;
 mod connection_id_copies;
 mod handshake_probes;

@@ -124,6 +124,56 @@ fn requests_that_are_reset_are_forgotten() {
     assert!(more < 300_000, "{more} bytes");
 }
 
+/// Unidirectional streams that are begun and end, or are reset: no more than some are open at a time, and
+/// the connection holds no more after many than after some.
+///
+/// NOTE: quiche allows no new stream in place of one that ends after quiche has begun to ignore it.
+/// Such a client gets no more in the end; its requests are answered.
+#[test]
+fn unidirectional_streams_are_limited_and_forgotten() {
+    let server = serve(&[]);
+    let get = request("GET", "/small", &[]);
+    for (protocol, get) in [(H3, &get[..]), (HQ, b"GET /small\r\n")] {
+        for (begun, is_end) in [
+            (&b""[..], false),
+            (b"\x40", false),
+            (b"\x21some", false),
+            (b"\x21some", true),
+        ] {
+            let mut peer = Peer::connect(server.address, protocol);
+            let mut next = 2;
+            let held = [100, 1_000].map(|count| {
+                for _ in 0..count {
+                    if peer.connection.peer_streams_left_uni() == 0 {
+                        // What has been sent is read when this is answered.
+                        let stream = peer.open();
+                        peer.exchange(stream, get).unwrap();
+                    }
+                    let left = peer.connection.peer_streams_left_uni();
+                    assert!(left <= 16);
+                    if left == 0 {
+                        break;
+                    }
+                    peer.write(next, begun, is_end);
+                    peer.send();
+                    let write = quiche::Shutdown::Write;
+                    let _ = peer.connection.stream_shutdown(next, write, 0x10c);
+                    peer.send();
+                    next += 4;
+                }
+                let stream = peer.open();
+                peer.exchange(stream, get).unwrap();
+                server.metric("gallop_connections_memory_bytes")
+            });
+            let more = held[1].saturating_sub(held[0]);
+            assert!(more < 50_000, "{more} bytes after {begun:?}");
+            peer.connection.close(true, 0x100, b"").unwrap();
+            peer.send();
+            assert!(soon(|| server.metric("gallop_connections_open") == 0));
+        }
+    }
+}
+
 /// Requests whose responses have no room fill the connection's streams; more are cancelled.
 #[test]
 fn requests_that_wait_do_not_pile_up() {

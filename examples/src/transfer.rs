@@ -21,7 +21,7 @@ const PROTOCOL: &[u8] = b"transfer";
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The server's congestion controller, with options after a colon
-    #[arg(long, value_name = "NAME[:options]", default_value = "gallop-vegas")]
+    #[arg(long, value_name = "NAME[:options]", default_value = "canter")]
     cc: Algorithm,
     /// The bytes to transfer
     #[arg(long, default_value_t = 100_000_000)]

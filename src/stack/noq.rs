@@ -41,6 +41,9 @@ impl ControllerFactory for Factory {
     }
 }
 
+/// A pacing rate, in bytes per second, at which any window leaves at once.
+const AT_ONCE: u64 = 1 << 40;
+
 /// A controller behind noq's interface. A copy of a connection's is what
 /// `Connection::congestion_state` gives, by [`NoqController::into_any`].
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct Adapter {
     smoothed_rtt: Duration,
     /// The number of the last packet that was acknowledged.
     last_acked: Option<u64>,
+    /// True until the window is another than the first.
+    has_first_window: bool,
 }
 
 impl Adapter {
@@ -62,12 +67,17 @@ impl Adapter {
             inner: PerPacket::new(build, now, current_mtu, true),
             smoothed_rtt: Duration::ZERO,
             last_acked: None,
+            has_first_window: true,
         }
     }
 
     /// The controller, for its phase and figures.
     pub fn controller(&self) -> &dyn Controller {
         self.inner.controller()
+    }
+
+    fn note_window(&mut self) {
+        self.has_first_window &= self.inner.window_bytes() == self.inner.initial_window_bytes();
     }
 }
 
@@ -109,6 +119,7 @@ impl NoqController for Adapter {
             measures_rtt: self.last_acked == largest_packet_num_acked,
             smoothed_rtt: self.smoothed_rtt,
         });
+        self.note_window();
     }
 
     fn on_congestion_event(
@@ -130,6 +141,7 @@ impl NoqController for Adapter {
                 bytes: lost_bytes,
             });
         }
+        self.note_window();
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -146,12 +158,17 @@ impl NoqController for Adapter {
 
     /// The rate and the burst drive noq's pacer. A controller that gives no rate leaves pacing to
     /// noq: 1.25 windows per RTT.
+    ///
+    /// NOTE: the first window leaves at once, as RFC 9002 §7.7 allows: noq would send it packet by
+    /// packet over most of an RTT, and a controller that reads the path's rate from its dispersion
+    /// would read noq's.
     fn metrics(&self) -> ControllerMetrics {
         let controller = self.controller();
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = controller.window_bytes() as u64;
         metrics.ssthresh = controller.ssthresh_bytes().map(|bytes| bytes as u64);
-        metrics.pacing_rate = controller.pacing_rate_bps().map(|bps| (bps / 8.0) as u64);
+        let rate = controller.pacing_rate_bps().map(|bps| (bps / 8.0) as u64);
+        metrics.pacing_rate = rate.or(self.has_first_window.then_some(AT_ONCE));
         metrics.send_quantum = controller.burst_bytes().map(|bytes| bytes as u64);
         metrics
     }

@@ -38,6 +38,9 @@ const SEND_WINDOW_BYTES: u64 = 1 << 26;
 /// Streams that may be open at once.
 const MAX_STREAMS: u32 = 60;
 
+/// Streams of the server's that may be open at once.
+const MAX_SERVER_STREAMS: u32 = 1000;
+
 const ID_BYTES: usize = 8;
 
 /// The factory of a controller by name: the stack's own, or of the catalogue with options after a
@@ -178,6 +181,7 @@ fn transport(settings: &Settings<Factory>) -> Arc<TransportConfig> {
         .receive_window(VarInt::MAX)
         .send_window(SEND_WINDOW_BYTES)
         .max_concurrent_bidi_streams(MAX_STREAMS.into())
+        .max_concurrent_uni_streams(MAX_SERVER_STREAMS.into())
         .initial_mtu(settings.datagram_bytes)
         .min_mtu(settings.datagram_bytes)
         .mtu_discovery_config(None)
@@ -382,6 +386,34 @@ impl Peer {
     /// Opens a stream for a request and its answer; `None` if there is none now.
     pub fn open(&mut self) -> Option<u64> {
         Some(self.connection()?.streams().open(Dir::Bi)?.into())
+    }
+
+    /// Opens a stream that goes one way, of which the one that was opened first is sent first; `None`
+    /// if there is none now.
+    ///
+    /// # Errors
+    ///
+    /// The stream is closed.
+    pub fn open_in_turn(&mut self) -> Result<Option<u64>, String> {
+        let Some(connection) = self.connection() else {
+            return Ok(None);
+        };
+        let Some(id) = connection.streams().open(Dir::Uni) else {
+            return Ok(None);
+        };
+        let priority = i32::try_from(id.index()).map_or(i32::MIN, |index| -index);
+        let mut stream = connection.send_stream(id);
+        stream
+            .set_priority(priority)
+            .map_err(|error| error.to_string())?;
+        Ok(Some(id.into()))
+    }
+
+    /// Takes no data from now on while so many bytes are not acknowledged.
+    pub fn hold_at_most(&mut self, bytes: u64) {
+        if let Some(connection) = self.connection() {
+            connection.set_send_window(bytes);
+        }
     }
 
     /// Hands `data` over, and the end of the stream with it if it is the last; returns the bytes that

@@ -126,24 +126,17 @@ impl Peer {
 /// A peer as applications see it, at one time.
 struct Open<'a> {
     foreign: &'a mut Peer,
-    next: &'a mut NextStream,
+    next_frame: &'a mut Option<u64>,
     now: std::time::Instant,
 }
-
-/// The stream that the stack has opened ahead of the application.
-#[derive(Debug, Default)]
-struct NextStream(Option<u64>);
 
 impl Streams for Open<'_> {
     fn is_established(&self) -> bool {
         of_either!(&*self.foreign, peer => peer.is_established())
     }
 
-    fn may_open(&mut self) -> bool {
-        if self.next.0.is_none() {
-            self.next.0 = of_either!(&mut *self.foreign, peer => peer.open());
-        }
-        self.next.0.is_some()
+    fn open_request(&mut self) -> bool {
+        of_either!(&mut *self.foreign, peer => peer.open()).is_some()
     }
 
     fn send(
@@ -153,9 +146,6 @@ impl Streams for Open<'_> {
         last: bool,
         operation: &'static str,
     ) -> Result<Option<usize>, ConnectionError> {
-        if self.next.0 == Some(stream) {
-            self.next.0 = None;
-        }
         let bytes = match data.is_zeros() {
             true => Bytes::from_static(&ZEROS[..data.length()]),
             false => Bytes::copy_from_slice(data.as_ref()),
@@ -163,6 +153,10 @@ impl Streams for Open<'_> {
         let wanted = bytes.len();
         let written = of_either!(&mut *self.foreign, peer => peer.write(stream, bytes, last));
         let written = written.map_err(failed_elsewhere(operation))?;
+        // Of a frame of which nothing was taken the stream is still unused.
+        if written > 0 && *self.next_frame == Some(stream) {
+            *self.next_frame = None;
+        }
         Ok((written > 0 || wanted == 0).then_some(written))
     }
 
@@ -180,6 +174,22 @@ impl Streams for Open<'_> {
         of_either!(&mut *self.foreign, peer => peer.next_readable())
     }
 
+    fn window_bytes(&self) -> u64 {
+        self.foreign.window_bytes().unwrap_or_default()
+    }
+
+    fn hold_at_most(&mut self, bytes: u64) {
+        of_either!(&mut *self.foreign, peer => peer.hold_at_most(bytes));
+    }
+
+    fn open_frame(&mut self, stream: u64) -> Result<bool, ConnectionError> {
+        if self.next_frame.is_none() {
+            let opened = of_either!(&mut *self.foreign, peer => peer.open_in_turn());
+            *self.next_frame = opened.map_err(failed_elsewhere("opening a stream"))?;
+        }
+        Ok(*self.next_frame == Some(stream))
+    }
+
     fn close(&mut self, code: u64) -> bool {
         let code = u32::try_from(code).unwrap_or(u32::MAX);
         of_either!(&mut *self.foreign, peer => peer.close(self.now, code))
@@ -194,7 +204,8 @@ impl Streams for Open<'_> {
 pub(crate) struct Foreign {
     pub(crate) peer: Peer,
     pub(crate) application: Application,
-    next: NextStream,
+    /// The stream that is open for the next frame.
+    next_frame: Option<u64>,
     place: Place,
     packets: Packets,
     /// Datagrams sent.
@@ -219,7 +230,7 @@ impl Foreign {
         Foreign {
             peer,
             application,
-            next: NextStream::default(),
+            next_frame: None,
             place,
             packets,
             sent: 0,
@@ -233,7 +244,7 @@ impl Foreign {
     fn open(&mut self, now: Time, epoch: Epoch) -> (Open<'_>, &mut Application) {
         let open = Open {
             foreign: &mut self.peer,
-            next: &mut self.next,
+            next_frame: &mut self.next_frame,
             now: epoch.instant(now),
         };
         (open, &mut self.application)

@@ -2,15 +2,18 @@
 
 use crate::endpoint::buffers::StreamData;
 use crate::endpoint::connection::{Connection, ConnectionError, failed};
+use crate::endpoint::sender::Sender;
+
+/// quiche's default of a stream's urgency.
+const URGENCY: u8 = 127;
 
 /// The streams of a connection.
 pub(crate) trait Streams {
     /// True once the handshake is done.
     fn is_established(&self) -> bool;
 
-    /// True if another stream for a request can be opened now. Streams are opened in the order of
-    /// their numbers, by the first send.
-    fn may_open(&mut self) -> bool;
+    /// Prepares the client's next stream for a request; returns false if there is none now.
+    fn open_request(&mut self) -> bool;
 
     /// Hands `data` over, and the end of the stream if it is the `last`; returns the number of bytes
     /// that were taken, if any could be.
@@ -33,11 +36,21 @@ pub(crate) trait Streams {
     /// A stream that has something to read.
     fn next_readable(&mut self) -> Option<u64>;
 
+    /// The congestion window.
+    fn window_bytes(&self) -> u64;
+
+    /// Takes no data from now on while so many bytes are not acknowledged. Only for a stack that does
+    /// not drop the buffers of [`StreamData`] when they have been acknowledged.
+    fn hold_at_most(&mut self, bytes: u64);
+
+    /// Prepares the server's next stream that goes one way, which has this number; returns false if
+    /// there is none now. Of several, the one that was opened first is sent first.
+    fn open_frame(&mut self, stream: u64) -> Result<bool, ConnectionError>;
+
     /// Closes the connection; returns false if it was closed before.
     fn close(&mut self, code: u64) -> bool;
 
-    /// quiche's connection, for what no other stack has here: HTTP/3, live media, and content that
-    /// is checked.
+    /// quiche's connection, for what no other stack has here: HTTP/3, and content that is checked.
     fn quiche(&mut self) -> Option<&mut Connection>;
 }
 
@@ -46,7 +59,7 @@ impl Streams for Connection {
         self.is_established()
     }
 
-    fn may_open(&mut self) -> bool {
+    fn open_request(&mut self) -> bool {
         self.peer_streams_left_bidi() > 0
     }
 
@@ -78,6 +91,22 @@ impl Streams for Connection {
 
     fn next_readable(&mut self) -> Option<u64> {
         self.stream_readable_next()
+    }
+
+    fn window_bytes(&self) -> u64 {
+        Sender::path(self).map_or(0, |path| path.window_bytes as u64)
+    }
+
+    fn hold_at_most(&mut self, _bytes: u64) {}
+
+    fn open_frame(&mut self, stream: u64) -> Result<bool, ConnectionError> {
+        if self.peer_streams_left_uni() == 0 {
+            return Ok(false);
+        }
+        // quiche sends streams that are not incremental one after the other (RFC 9218 §4.2).
+        self.stream_priority(stream, URGENCY, false)
+            .map_err(failed("stream_priority()"))?;
+        Ok(true)
     }
 
     fn close(&mut self, code: u64) -> bool {

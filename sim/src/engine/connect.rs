@@ -26,13 +26,16 @@ pub(crate) fn connect(
     now: Time,
     epoch: Epoch,
 ) -> Result<Ends, ConfigError> {
-    let conversation = std::mem::replace(&mut flow.conversation, Conversation::empty());
-    let protocol = conversation.protocol;
+    let mut conversation = std::mem::replace(&mut flow.conversation, Conversation::empty());
     let cc = match &flow.controller {
         Controller::Named(name) => name.clone(),
         Controller::Factory(_) => String::new(),
     };
     let (stack, cc) = Stack::of(&cc);
+    if stack != Stack::Quiche {
+        conversation.protocol = Protocol::Streams;
+    }
+    let protocol = conversation.protocol;
     let requests: Requests = Rc::default();
     let [client_application, server_application] =
         applications(flow, conversation, protocol, &requests);

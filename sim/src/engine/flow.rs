@@ -156,6 +156,8 @@ pub struct FlowReport {
     pub received_bytes: u64,
     /// Probe timeouts of the server (RFC 9002 §6.2).
     pub timeouts: u64,
+    /// True if the stack tells neither timeouts nor what was sent again, which are 0 then.
+    pub hides_retransmissions: bool,
     /// The least RTT that the server knows of.
     pub min_rtt: Option<Duration>,
     /// The server's estimate of the RTT without queues: its controller's BaseRTT, or the least RTT.
@@ -186,6 +188,7 @@ impl FlowReport {
         for (counter, other) in self.counters().into_iter().zip(other.clone().counters()) {
             *counter += *other;
         }
+        self.hides_retransmissions |= other.hides_retransmissions;
     }
 
     fn counters(&mut self) -> [&mut u64; 7] {

@@ -131,21 +131,20 @@ fn counters(counted: &FlowReport, active: Duration, packet_bytes: u64) -> Vec<Me
         ),
         Measure::new("sent_packets", "packets", counted.packets_sent as f64),
         Measure::new("lost_packets", "packets", counted.packets_lost as f64),
-        Measure::new(
-            "retransmitted_bytes",
-            "bytes",
-            counted.retransmitted_bytes as f64,
-        ),
-        Measure::new(
-            "retransmitted_packets",
-            "packets",
-            packets(counted.retransmitted_bytes),
-        ),
-        Measure::new("timeouts", "", counted.timeouts as f64),
     ];
+    if !counted.hides_retransmissions {
+        let again = counted.retransmitted_bytes;
+        measures.extend([
+            Measure::new("retransmitted_bytes", "bytes", again as f64),
+            Measure::new("retransmitted_packets", "packets", packets(again)),
+            Measure::new("timeouts", "", counted.timeouts as f64),
+        ]);
+        if counted.packets_sent > 0 {
+            let ratio = packets(again) / counted.packets_sent as f64;
+            measures.push(Measure::new("retransmit_ratio", "", ratio));
+        }
+    }
     if counted.packets_sent > 0 {
-        let ratio = packets(counted.retransmitted_bytes) / counted.packets_sent as f64;
-        measures.push(Measure::new("retransmit_ratio", "", ratio));
         let lost = counted.packets_lost as f64 / counted.packets_sent as f64;
         measures.push(Measure::new("loss_ratio", "", lost));
     }

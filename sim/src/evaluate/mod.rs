@@ -330,8 +330,7 @@ fn families(arguments: &Arguments, trial: &Trial) -> Result<Vec<Experiment>, Eva
     let mut errors = Vec::new();
     for (id, file) in &files {
         let wanted = match (arguments.family.is_empty(), scenarios.is_empty()) {
-            // What it asks for only quiche has here.
-            (true, true) => arguments.stack == Stack::Quiche || id != "applications",
+            (true, true) => true,
             _ => arguments.family.contains(id) || scenarios.iter().any(|(family, _)| family == id),
         };
         if !wanted {

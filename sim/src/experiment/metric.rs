@@ -216,7 +216,7 @@ pub const METRICS: &[Metric] = &[
         "retransmitted_bytes",
         "bytes",
         "Retransmitted",
-        "Stream bytes that the server sent again.",
+        "Stream bytes that the server sent again. quinn and noq do not tell.",
     )
     .shown("kB", 1e-3, 1)
     .low(),
@@ -225,7 +225,7 @@ pub const METRICS: &[Metric] = &[
         "packets",
         "Retransmitted",
         "Stream data that the server sent again, in full datagrams; one is 1 KB of a paper with \
-         packets of 1 KB.",
+         packets of 1 KB. quinn and noq do not tell.",
     )
     .digits(1)
     .low(),
@@ -233,7 +233,8 @@ pub const METRICS: &[Metric] = &[
         "retransmit_ratio",
         "",
         "Retransmitted",
-        "Stream data that the server sent again, in full datagrams, over packets that it sent.",
+        "Stream data that the server sent again, in full datagrams, over packets that it sent. quinn and \
+         noq do not tell.",
     )
     .shown("%", 100.0, 3)
     .low(),
@@ -241,7 +242,8 @@ pub const METRICS: &[Metric] = &[
         "timeouts",
         "",
         "Timeouts",
-        "Probe timeouts of the server (RFC 9002 §6.2): QUIC's in place of coarse-grained timeouts.",
+        "Probe timeouts of the server (RFC 9002 §6.2): QUIC's in place of coarse-grained timeouts. quinn \
+         and noq do not tell.",
     )
     .low(),
     flow(
@@ -830,7 +832,7 @@ pub const METRICS: &[Metric] = &[
         "retransmitted_bytes",
         "bytes",
         "Retransmitted",
-        "Stream bytes that the flows' servers sent again.",
+        "Stream bytes that the flows' servers sent again. quinn and noq do not tell.",
     )
     .shown("kB", 1e-3, 1)
     .low(),

@@ -13,7 +13,6 @@ use super::network::{FlowPlace, Network, StallsSpec};
 use super::traffic::{BulkSpec, TrafficSpec};
 use crate::invalid::{Invalid, require};
 use crate::stack::{Selection, Stack};
-use crate::traffic::conversation::Protocol;
 use crate::units::{Size, Span};
 
 /// The smallest datagram a QUIC path must carry (RFC 9000 §14), and the largest
@@ -339,12 +338,6 @@ fn check_without_quiche(
     at: &dyn Fn(&str) -> String,
 ) -> Result<(), Invalid> {
     let moves = !flow.migrations.is_empty() || !flow.rebindings.is_empty();
-    let kind = match &flow.traffic {
-        TrafficSpec::Live(_) => Some("live media"),
-        TrafficSpec::Pages(_) => Some("pages, which are HTTP/3"),
-        TrafficSpec::Requests(spec) if spec.protocol == Protocol::Http3 => Some("HTTP/3"),
-        _ => None,
-    };
     for (key, is_asked, what) in [
         (
             "send-buffer",
@@ -357,7 +350,6 @@ fn check_without_quiche(
             "the discovery of the MTU",
         ),
         ("migrations", moves, "changes of address"),
-        ("traffic", kind.is_some(), kind.unwrap_or_default()),
     ] {
         require(!is_asked, &at(key), || {
             let stack = stack.as_str();

@@ -257,10 +257,13 @@ impl Running<'_> {
             Measure::new("sent_packets", "packets", sent),
             Measure::new("lost_packets", "packets", lost),
             Measure::new("loss_ratio", "", lost / sent),
-            Measure::new("retransmitted_bytes", "bytes", sum("retransmitted_bytes")),
             Measure::new("simulated_s", "s", self.simulation.now().as_secs_f64()),
             Measure::new("events", "", self.simulation.events() as f64),
         ];
+        if let Some(again) = of_all("retransmitted_bytes") {
+            let again = again.iter().sum();
+            measures.push(Measure::new("retransmitted_bytes", "bytes", again));
+        }
         let latest = [
             "slow_start_exit_s",
             "slow_start_s",

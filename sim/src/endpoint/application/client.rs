@@ -170,7 +170,7 @@ impl Client {
                 Some(stream) => (stream, 0),
                 None => return Ok(Some(exchange)),
             },
-            None if !connection.may_open() => return Ok(Some(exchange)),
+            None if !connection.open_request() => return Ok(Some(exchange)),
             None => (self.next_stream, exchange.request_bytes),
         };
         self.next_stream = stream + 4;
@@ -230,9 +230,7 @@ impl Client {
                 }
             }
         }
-        if let Some(connection) = connection.quiche() {
-            ended |= self.read_frames(connection, now)?;
-        }
+        ended |= self.read_frames(connection, now)?;
         if ended {
             self.check_finished(now);
         }
@@ -242,27 +240,23 @@ impl Client {
     /// Reads the frames of a live stream, each on a stream of its own; returns true if one ended.
     fn read_frames(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl Streams,
         now: Time,
     ) -> Result<bool, ConnectionError> {
         let Some(live) = &self.live else {
             return Ok(false);
         };
         let mut ended = false;
-        while let Some(stream) = connection.stream_readable_next() {
+        while let Some(stream) = connection.next_readable() {
             if self.open.contains_key(&stream) {
                 continue;
             }
-            match connection.stream_discard(stream, usize::MAX) {
-                Ok((bytes, end)) => {
-                    self.received += bytes as u64;
-                    if end {
-                        live.complete(stream, now);
-                        ended = true;
-                    }
+            if let Some((bytes, end)) = connection.discard(stream, "reading a frame")? {
+                self.received += bytes;
+                if end {
+                    live.complete(stream, now);
+                    ended = true;
                 }
-                Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
-                Err(error) => return Err(failed("reading a frame")(error)),
             }
         }
         Ok(ended)

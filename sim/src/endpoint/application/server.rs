@@ -5,7 +5,7 @@ use gallop_network::time::Time;
 use super::Requests;
 use super::http3::Http3;
 use crate::endpoint::buffers::{Content, SendBuffer, StreamData};
-use crate::endpoint::connection::{Connection, ConnectionError, NO_HTTP3, failed};
+use crate::endpoint::connection::{ConnectionError, NO_HTTP3};
 use crate::endpoint::streams::Streams;
 use crate::traffic::Source;
 use crate::traffic::conversation::Protocol;
@@ -160,9 +160,7 @@ impl Server {
     ) -> Result<(), ConnectionError> {
         let mut stopped = self.stop.is_some_and(|stop| stop <= now);
         if let Some(frames) = &self.frames {
-            if let Some(connection) = connection.quiche() {
-                frames.write(connection, now)?;
-            }
+            frames.write(connection, now)?;
             // Its answer ends after the last frame.
             stopped &= frames.live.is_written(now);
         }
@@ -190,42 +188,29 @@ impl Frames {
     /// ahead of what can be sent at most, since what has been handed over cannot be skipped.
     ///
     /// NOTE: quiche takes a whole free window whenever it is asked, whatever it has not sent yet.
-    fn write(&self, connection: &mut Connection, now: Time) -> Result<(), ConnectionError> {
+    fn write(&self, connection: &mut impl Streams, now: Time) -> Result<(), ConnectionError> {
         self.live.generate(now);
-        let path = connection.path_stats().find(|path| path.active);
-        let most = 2 * path.map_or(0, |path| path.cwnd as u64);
+        let most = connection.window_bytes().saturating_mul(2);
+        connection.hold_at_most(most);
         while self.buffer.held() < most
             && let Some(piece) = self.live.piece(now)
         {
-            if piece.first {
-                if connection.peer_streams_left_uni() == 0 {
-                    break;
-                }
-                // quiche sends streams that are not incremental one after the other (RFC 9218 §4.2).
-                connection
-                    .stream_priority(piece.stream, URGENCY, false)
-                    .map_err(failed("stream_priority()"))?;
+            if piece.first && !connection.open_frame(piece.stream)? {
+                break;
             }
             let bytes = piece.bytes.min(self.piece_bytes);
             let data = self.buffer.hold(StreamData::zeros(bytes));
             let last = bytes == piece.bytes;
-            match connection.stream_send_zc(piece.stream, data, last) {
-                Ok((written, _)) => {
-                    self.live.wrote(written as u64);
-                    if (written as u64) < bytes {
-                        break;
-                    }
-                }
-                Err(quiche::Error::Done) => break,
-                Err(error) => return Err(failed("sending a frame")(error)),
+            let written = connection.send(piece.stream, data, last, "sending a frame")?;
+            let Some(written) = written else { break };
+            self.live.wrote(written as u64);
+            if (written as u64) < bytes {
+                break;
             }
         }
         Ok(())
     }
 }
-
-/// quiche's default of a stream's urgency.
-const URGENCY: u8 = 127;
 
 impl Service {
     fn write(

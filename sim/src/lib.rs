@@ -39,6 +39,7 @@ pub mod lab;
 pub mod results;
 pub mod soak;
 pub mod stack;
+mod tcp;
 mod trace_file;
 pub mod traffic;
 

@@ -1,6 +1,6 @@
 //! The QUIC stack of a sender, which is part of its controller's name: `vegas` is quiche with a
 //! controller of the catalogue, `quinn/vegas` quinn with the same, and `quinn/cubic` quinn with its
-//! own.
+//! own. Names that begin with `tcp-` are no QUIC at all: TCP at segment level, for the papers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +9,8 @@ use gallop::catalog::{CATALOG, name_and_options};
 use gallop::stack::quiche;
 use gallop::{Algorithm, AlgorithmError};
 use gallop_stacks::{UnknownController, noq, quinn};
+
+use crate::tcp::{Flavour, NAMES};
 
 /// A QUIC stack that the simulator drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
@@ -21,6 +23,10 @@ pub enum Stack {
     Quinn,
     /// noq, which iroh uses.
     Noq,
+    /// TCP at segment level, whose flavours are controllers of their own: no QUIC.
+    #[serde(skip)]
+    #[value(skip)]
+    Tcp,
 }
 
 impl Stack {
@@ -31,6 +37,7 @@ impl Stack {
             Stack::Quiche => "quiche",
             Stack::Quinn => "quinn",
             Stack::Noq => "noq",
+            Stack::Tcp => "tcp",
         }
     }
 
@@ -38,13 +45,18 @@ impl Stack {
     #[must_use]
     pub fn controller(self, cc: &str) -> String {
         match self {
-            Stack::Quinn | Stack::Noq if !cc.contains('/') => format!("{}/{cc}", self.as_str()),
+            Stack::Quinn | Stack::Noq if !cc.contains('/') && !Flavour::is_named_by(cc) => {
+                format!("{}/{cc}", self.as_str())
+            }
             _ => cc.to_owned(),
         }
     }
 
     /// The stack, and the controller's name in it.
     pub(crate) fn of(cc: &str) -> (Stack, &str) {
+        if Flavour::is_named_by(cc) {
+            return (Stack::Tcp, cc);
+        }
         let others = [Stack::Quinn, Stack::Noq];
         let mut found = others.into_iter().filter_map(|stack| {
             let rest = cc.strip_prefix(stack.as_str())?.strip_prefix('/')?;
@@ -59,6 +71,7 @@ impl Stack {
             Stack::Quiche => &[],
             Stack::Quinn => &quinn::BUILT_IN,
             Stack::Noq => &noq::BUILT_IN,
+            Stack::Tcp => &NAMES,
         }
     }
 }
@@ -89,6 +102,7 @@ impl Selection {
                 let all = CATALOG.iter().map(|entry| entry.name).chain(own);
                 all.map(|name| stack.controller(name)).collect()
             }
+            Stack::Tcp => NAMES.iter().map(|(name, _)| (*name).to_owned()).collect(),
         }
     }
 
@@ -101,10 +115,11 @@ impl Selection {
             stack.built_in().iter().map(line).collect::<String>()
         };
         format!(
-            "{}{}{}And each of the catalogue in another stack, as in quinn/vegas:alpha=2,beta=4.\n",
+            "{}{}{}{}And each of the catalogue in another stack, as in quinn/vegas:alpha=2,beta=4.\n",
             quiche::Selection::help(),
             own(Stack::Quinn),
-            own(Stack::Noq)
+            own(Stack::Noq),
+            own(Stack::Tcp)
         )
     }
 
@@ -152,6 +167,19 @@ impl FromStr for Selection {
         };
         let known = match stack {
             Stack::Quiche => return in_quiche(),
+            Stack::Tcp => {
+                Flavour::parse(cc)?;
+                let name = name_and_options(cc).0;
+                let found = NAMES.iter().find(|(known, _)| *known == name);
+                return Ok(Selection {
+                    text: text.into(),
+                    name: name.into(),
+                    summary: found.map_or("", |(_, summary)| summary),
+                    stack,
+                    is_built_in: true,
+                    algorithm: None,
+                });
+            }
             Stack::Quinn => quinn::factory(cc).map(|_| ()),
             Stack::Noq => noq::factory(cc).map(|_| ()),
         };
@@ -205,6 +233,7 @@ mod tests {
             ("quinn/vegas:alpha=1", "quinn/vegas", Stack::Quinn, false),
             ("quinn/bbr", "quinn/bbr", Stack::Quinn, true),
             ("noq/bbr3", "noq/bbr3", Stack::Noq, true),
+            ("tcp-vegas-1994:alpha=1", "tcp-vegas-1994", Stack::Tcp, true),
         ] {
             let selection: Selection = text.parse().unwrap();
             assert_eq!((selection.name(), selection.stack()), (name, stack));

@@ -42,7 +42,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) seed: u64,
 }
 
-/// Makes the end of a connection; a client connects at once. `None` if the stack is quiche.
+/// Makes the end of a connection; a client connects at once. `None` if the stack is another.
 pub(crate) fn peer(
     stack: Stack,
     side: Side,
@@ -67,7 +67,7 @@ pub(crate) fn peer(
         }};
     }
     Ok(match stack {
-        Stack::Quiche => None,
+        Stack::Quiche | Stack::Tcp => None,
         Stack::Quinn => Some(of!(quinn, Quinn)),
         Stack::Noq => Some(of!(noq, Noq)),
     })

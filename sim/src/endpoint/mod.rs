@@ -11,6 +11,7 @@ mod pool;
 mod sender;
 pub(crate) mod settings;
 mod streams;
+pub(crate) mod tcp;
 mod tls;
 
 pub use acks::AckPolicy;

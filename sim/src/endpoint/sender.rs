@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::endpoint::connection::{Connection, base_rtt};
 use crate::endpoint::foreign::Foreign;
+use crate::endpoint::tcp::Tcp;
 
 /// The state of a path in use.
 #[derive(Clone, Copy, Debug)]
@@ -87,5 +88,35 @@ impl Sender for Foreign {
             Some(milliseconds) => Duration::try_from_secs_f64(milliseconds / 1e3).ok(),
             None => self.known.min_rtt,
         }
+    }
+}
+
+impl Sender for Tcp {
+    fn window_bytes(&self) -> Option<f64> {
+        Some(self.connection.sender.window_bytes())
+    }
+
+    fn phase_name(&self) -> Option<&'static str> {
+        Some(match self.connection.sender.in_slow_start() {
+            true => "slow_start",
+            false => "congestion_avoidance",
+        })
+    }
+
+    fn path(&self) -> Option<Path> {
+        let sender = &self.connection.sender;
+        Some(Path {
+            rtt: sender.rtt(),
+            window_bytes: sender.window_bytes(),
+            left_slow_start: !sender.in_slow_start(),
+        })
+    }
+
+    fn lost_packets(&self) -> u64 {
+        self.connection.sender.counters.resent_segments
+    }
+
+    fn base_rtt(&self) -> Option<Duration> {
+        self.connection.sender.base_rtt()
     }
 }

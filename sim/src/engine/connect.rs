@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use gallop_network::packet::Side;
+use gallop_network::random;
 use gallop_network::time::Time;
 use gallop_network::units::stream_bytes_per_packet;
 
@@ -13,11 +14,13 @@ use crate::endpoint::buffers::Content;
 use crate::endpoint::foreign::{self, Foreign, Plan};
 use crate::endpoint::moves::{Addresses, Itinerary};
 use crate::endpoint::settings::{ConfigError, Controller, Settings};
+use crate::endpoint::tcp::Tcp;
 use crate::endpoint::{Connection, Endpoint, Packets, Place};
 use crate::engine::ends::{End, Ends, connection_id};
 use crate::engine::flow::Flow;
 use crate::isolation::clock::Epoch;
 use crate::stack::Stack;
+use crate::tcp;
 use crate::traffic::conversation::{Conversation, Protocol};
 /// Makes both ends of flow `number`, which starts `now`.
 pub(crate) fn connect(
@@ -37,8 +40,10 @@ pub(crate) fn connect(
     }
     let protocol = conversation.protocol;
     let requests: Requests = Rc::default();
+    // TCP has a socket buffer of its own.
+    let buffer_bytes = flow.send_buffer_bytes.filter(|_| stack != Stack::Tcp);
     let [client_application, server_application] =
-        applications(flow, conversation, protocol, &requests);
+        applications(flow, conversation, protocol, &requests, buffer_bytes);
     let addresses = Addresses {
         client: address(Side::Client, number),
         server: address(Side::Server, number),
@@ -53,6 +58,32 @@ pub(crate) fn connect(
         discovers_mtu: flow.discovers_mtu,
         ecn: flow.ecn,
     };
+    if stack == Stack::Tcp {
+        let flavour =
+            tcp::Flavour::parse(cc).map_err(|error| ConfigError::Other(error.to_string()))?;
+        let segment_bytes = stream_bytes_per_packet(flow.datagram_bytes);
+        let records: Rc<tcp::Records> = Rc::default();
+        let end = |side, application| {
+            let mut phases = random::stream(gallop_stacks::draw_seed(), 0);
+            let phases = [random::uniform(&mut phases), random::uniform(&mut phases)];
+            let connection = tcp::Connection::new(
+                side,
+                flavour,
+                segment_bytes,
+                flow.send_buffer_bytes,
+                phases,
+                Rc::clone(&records),
+            );
+            let tcp = Tcp::new(connection, application, place(side), packets);
+            End::Tcp(Box::new(tcp))
+        };
+        return Ok(Ends {
+            client: end(Side::Client, client_application),
+            server: end(Side::Server, server_application),
+            started: now,
+            moves: false,
+        });
+    }
     if stack != Stack::Quiche {
         let now_instant = epoch.instant(now);
         let end = |side, application| {
@@ -151,6 +182,7 @@ fn applications(
     conversation: Conversation,
     protocol: Protocol,
     requests: &Requests,
+    buffer_bytes: Option<u64>,
 ) -> [Application; 2] {
     let stop = flow.stop.map(Time::from);
     let content = match flow.checks_content {
@@ -169,7 +201,7 @@ fn applications(
         Rc::clone(requests),
         protocol,
         stop,
-        flow.send_buffer_bytes,
+        buffer_bytes,
         stream_bytes_per_packet(flow.datagram_bytes),
         content,
         flow.live.clone(),

@@ -8,6 +8,7 @@ use quiche::ConnectionId;
 
 use crate::endpoint::application::{ALL_IS_DONE, Answer, Application, Client};
 use crate::endpoint::foreign::Foreign;
+use crate::endpoint::tcp::Tcp;
 use crate::endpoint::{
     Action, Connection, ConnectionError, Endpoint, Pool, Sender, Watch, Woken, base_rtt, failed,
 };
@@ -22,6 +23,7 @@ use crate::isolation::clock::Epoch;
 pub(crate) enum End {
     Quiche(Endpoint),
     Foreign(Foreign),
+    Tcp(Box<Tcp>),
 }
 
 impl End {
@@ -29,7 +31,7 @@ impl End {
     pub(crate) fn connection(&self) -> Option<&Connection> {
         match self {
             End::Quiche(endpoint) => Some(&endpoint.connection),
-            End::Foreign(_) => None,
+            End::Foreign(_) | End::Tcp(_) => None,
         }
     }
 
@@ -37,6 +39,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => &endpoint.application,
             End::Foreign(foreign) => &foreign.application,
+            End::Tcp(tcp) => &tcp.application,
         }
     }
 
@@ -44,6 +47,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => &mut endpoint.application,
             End::Foreign(foreign) => &mut foreign.application,
+            End::Tcp(tcp) => &mut tcp.application,
         }
     }
 
@@ -58,6 +62,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => endpoint.receive(packet, now, watch),
             End::Foreign(foreign) => foreign.receive(packet, now, epoch),
+            End::Tcp(tcp) => tcp.receive(packet, now),
         }
     }
 
@@ -67,6 +72,10 @@ impl End {
             End::Quiche(endpoint) => endpoint.wake(now, epoch, watch),
             End::Foreign(foreign) => {
                 let (due, timed_out) = foreign.wake(now, epoch);
+                Woken { due, timed_out }
+            }
+            End::Tcp(tcp) => {
+                let (due, timed_out) = tcp.wake(now);
                 Woken { due, timed_out }
             }
         }
@@ -84,6 +93,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => endpoint.transmit(now, epoch, pool, out, watch),
             End::Foreign(foreign) => foreign.transmit(now, epoch, pool, out),
+            End::Tcp(tcp) => tcp.transmit(now, pool, out),
         }
     }
 
@@ -92,6 +102,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => endpoint.deadline(epoch),
             End::Foreign(foreign) => foreign.deadline(epoch),
+            End::Tcp(tcp) => tcp.deadline(),
         }
     }
 
@@ -100,6 +111,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => &mut endpoint.armed,
             End::Foreign(foreign) => &mut foreign.armed,
+            End::Tcp(tcp) => &mut tcp.armed,
         }
     }
 
@@ -108,7 +120,7 @@ impl End {
     pub(crate) fn probing_for(&self, now: Time) -> Duration {
         match self {
             End::Quiche(endpoint) => endpoint.probing_for(now),
-            End::Foreign(_) => Duration::ZERO,
+            End::Foreign(_) | End::Tcp(_) => Duration::ZERO,
         }
     }
 
@@ -117,6 +129,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => endpoint.connection.stats().recv_bytes,
             End::Foreign(foreign) => foreign.known.received_bytes,
+            End::Tcp(tcp) => tcp.connection.received_bytes,
         }
     }
 
@@ -125,6 +138,7 @@ impl End {
         match self {
             End::Quiche(endpoint) => &endpoint.connection,
             End::Foreign(foreign) => foreign,
+            End::Tcp(tcp) => &**tcp,
         }
     }
 }
@@ -218,6 +232,23 @@ impl Ends {
                     ..FlowReport::default()
                 };
             }
+            End::Tcp(server) => {
+                let sender = &server.connection.sender;
+                let counters = sender.counters;
+                return FlowReport {
+                    packets_sent: server.connection.sent_segments,
+                    packets_lost: counters.resent_segments,
+                    bytes_sent: server.connection.sent_bytes,
+                    bytes_lost: counters.resent_bytes,
+                    retransmitted_bytes: counters.resent_bytes,
+                    received_bytes: self.received_bytes(),
+                    timeouts: counters.timeouts,
+                    min_rtt: sender.min_rtt(),
+                    base_rtt: sender.base_rtt(),
+                    started: Some(self.started),
+                    finished: self.finished(),
+                };
+            }
         };
         let connection = &server.connection;
         let stats = connection.stats();
@@ -246,6 +277,8 @@ impl Ends {
                 let lost = foreign.peer.lost().filter(|_| !self.is_closing());
                 return lost.map(str::to_owned);
             }
+            // A segment is sent until it comes.
+            End::Tcp(_) => return None,
         };
         if !connection.is_closed() && !connection.is_draining() || self.is_closing() {
             return None;
@@ -265,6 +298,7 @@ impl Ends {
         let error = match &self.client {
             End::Quiche(client) => client.connection.local_error(),
             End::Foreign(client) => return client.is_closing,
+            End::Tcp(client) => return client.is_closing(),
         };
         error.is_some_and(|error| error.is_app && error.error_code == ALL_IS_DONE)
     }
@@ -274,6 +308,7 @@ impl Ends {
         match &self.client {
             End::Quiche(client) => client.connection.is_closed(),
             End::Foreign(client) => client.peer.is_drained(),
+            End::Tcp(client) => client.has_closed,
         }
     }
 

@@ -341,7 +341,7 @@ fn check_without_quiche(
     for (key, is_asked, what) in [
         (
             "send-buffer",
-            flow.send_buffer.is_some(),
+            flow.send_buffer.is_some() && stack != Stack::Tcp,
             "a limited buffer",
         ),
         (

@@ -21,7 +21,10 @@ pub(crate) const NAMES: [(&str, &str); 6] = [
     ("tcp-reno-ns2", "TCP Reno as ns-2 has it"),
     ("tcp-newreno-ns2", "TCP NewReno as ns-2 has it"),
     ("tcp-sack-ns2", "TCP with SACK as ns-2 has it"),
-    ("tcp-vegas-ns2", "TCP Vegas on the machinery of tcp-reno-ns2"),
+    (
+        "tcp-vegas-ns2",
+        "TCP Vegas on the machinery of tcp-reno-ns2",
+    ),
 ];
 
 /// The way in which losses are repaired after the third duplicate acknowledgement.

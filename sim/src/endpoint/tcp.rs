@@ -43,7 +43,7 @@ impl Streams for Messages<'_> {
         self.connection.is_open()
     }
 
-    fn may_open(&mut self) -> bool {
+    fn open_request(&mut self) -> bool {
         self.connection.is_open()
     }
 
@@ -69,6 +69,18 @@ impl Streams for Messages<'_> {
 
     fn next_readable(&mut self) -> Option<u64> {
         self.connection.next_readable()
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.connection.sender.window_bytes() as u64
+    }
+
+    /// It has a socket buffer of its own.
+    fn hold_at_most(&mut self, _bytes: u64) {}
+
+    /// Live media are refused when a file is read.
+    fn open_frame(&mut self, _stream: u64) -> Result<bool, ConnectionError> {
+        Ok(false)
     }
 
     fn close(&mut self, _code: u64) -> bool {

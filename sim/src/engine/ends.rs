@@ -243,6 +243,7 @@ impl Ends {
                     retransmitted_bytes: counters.resent_bytes,
                     received_bytes: self.received_bytes(),
                     timeouts: counters.timeouts,
+                    hides_retransmissions: false,
                     min_rtt: sender.min_rtt(),
                     base_rtt: sender.base_rtt(),
                     started: Some(self.started),

@@ -350,6 +350,11 @@ fn check_without_quiche(
             "the discovery of the MTU",
         ),
         ("migrations", moves, "changes of address"),
+        (
+            "traffic",
+            stack == Stack::Tcp && matches!(flow.traffic, TrafficSpec::Live(_)),
+            "live media",
+        ),
     ] {
         require(!is_asked, &at(key), || {
             let stack = stack.as_str();

@@ -7,7 +7,7 @@ mod raw;
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -246,11 +246,17 @@ struct Served {
     address: SocketAddr,
     metrics: Metrics,
     files: usize,
+    folder: PathBuf,
     lives: usize,
 }
 
-fn open_files() -> usize {
-    fs::read_dir("/proc/self/fd").expect("the files").count()
+/// The sockets of this process, and its files in a folder. libFuzzer has others open while it merges.
+fn open_files(folder: &Path) -> usize {
+    let links = fs::read_dir("/proc/self/fd").expect("the files");
+    links
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .filter(|link| link.starts_with(folder) || link.to_string_lossy().starts_with("socket:"))
+        .count()
 }
 
 impl Served {
@@ -284,7 +290,8 @@ impl Served {
         Served {
             address,
             metrics,
-            files: open_files(),
+            files: open_files(folder),
+            folder: folder.to_owned(),
             lives: 0,
         }
     }
@@ -323,7 +330,7 @@ impl Served {
             let left = [
                 self.metric("gallop_connections_open"),
                 self.metric("gallop_connections_memory_bytes"),
-                open_files().abs_diff(self.files) as u64,
+                open_files(&self.folder).abs_diff(self.files) as u64,
             ];
             if left == [0; 3] {
                 break;

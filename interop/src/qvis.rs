@@ -114,6 +114,11 @@ impl Rules {
         };
         if schema == "quic" {
             self.event(&kind, data);
+        } else if schema == "http3" && matches!(kind.as_str(), "frame_created" | "frame_parsed") {
+            // qvis leaves out frames without it.
+            if let Some(length) = data.get("length").cloned() {
+                data.insert("byte_length".to_owned(), length);
+            }
         }
         let category = category(&schema, &kind).to_owned();
         record.insert("category".to_owned(), json!(category));

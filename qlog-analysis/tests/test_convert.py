@@ -71,6 +71,17 @@ def test_events_out_of_order_are_sorted(tmp_path: Path) -> None:
     assert [record["time"] for record in records] == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("target", ["both", "qvis"])
+def test_http3_frames_have_the_length_that_qvis_looks_for(target: Target, tmp_path: Path) -> None:
+    trace = TraceText()
+    for name in ("frame_created", "frame_parsed"):
+        data = {"stream_id": 0, "length": 97, "frame": {"frame_type": "data"}}
+        trace.raw(json.dumps({"time": 1.0, "name": f"http3:{name}", "data": data}))
+    out = convert(trace.save(tmp_path / "trace.sqlog"), tmp_path / "out.sqlog", target).path
+    records = [json.loads(record) for record in out.read_text().split("\x1e")[2:]]
+    assert [record["data"]["byte_length"] for record in records] == [97, 97]
+
+
 def test_bad_records_are_left_out_and_counted(tmp_path: Path) -> None:
     trace = TraceText()
     trace.sent(1.0, 0)

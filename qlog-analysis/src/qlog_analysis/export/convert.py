@@ -374,6 +374,9 @@ def _adapt_to_qvis(kind: str, data: Event) -> None:
         data["owner"] = data["initiator"]
     elif kind == "stream_data_moved" and "length" in data.get("raw", {}):
         data["length"] = data["raw"]["length"]
+    elif kind in {"frame_created", "frame_parsed"} and "length" in data:
+        # qvis leaves out HTTP/3 frames without it.
+        data["byte_length"] = data["length"]
 
 
 def _sort(path: Path) -> None:

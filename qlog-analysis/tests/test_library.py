@@ -89,8 +89,37 @@ def test_a_summary_of_known_traffic(tmp_path: Path) -> None:
 
 def test_an_empty_trace_has_an_empty_summary(tmp_path: Path) -> None:
     summary = load(TraceText().save(tmp_path / "empty.sqlog")).summary()
-    assert summary.sent_packets == summary.lost_packets == summary.records == 0
+    assert summary.records == 0
+    assert summary.sent_packets is summary.lost_packets is summary.sent_bytes is None
     assert summary.delivered_bps is summary.duration_s is summary.rtt_mean_s is None
+
+
+def test_a_sparse_trace_does_not_say_how_many_packets_were_sent(tmp_path: Path) -> None:
+    trace = TraceText()
+    trace.first_metrics()
+    trace.metrics(10.0, min_rtt=50.0, smoothed_rtt=50.0, latest_rtt=50.0)
+    trace.event(20.0, "packet_lost", header={"packet_type": "1RTT", "packet_number": 7})
+    summary = load(trace.save(tmp_path / "sparse.sqlog")).summary()
+    assert (summary.lost_packets, summary.losses_from) == (1, "logged")
+    for name in ("sent_packets", "sent_bytes", "arrived_packets", "arrived_bytes", "loss_ratio"):
+        assert getattr(summary, name) is None, name
+
+
+def test_no_losses_are_derived_without_packets(tmp_path: Path) -> None:
+    header = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {}}
+    trace = TraceText(header)
+    trace.raw('{"time":1,"name":"recovery:metrics_updated","data":{"smoothed_rtt":50}}')
+    log = load(trace.save(tmp_path / "other.sqlog"))
+    assert not log.trace.dialect.logs_losses
+    assert log.summary().lost_packets is None
+    assert log.summary().losses_from is None
+
+
+def test_a_sparse_trace_without_losses_counts_none(tmp_path: Path) -> None:
+    trace = TraceText()
+    trace.first_metrics()
+    summary = load(trace.save(tmp_path / "sparse.sqlog")).summary()
+    assert (summary.lost_packets, summary.sent_packets) == (0, None)
 
 
 def test_several_connections_in_a_file(tmp_path: Path) -> None:

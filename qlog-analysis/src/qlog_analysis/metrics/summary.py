@@ -33,12 +33,12 @@ class Summary:
     delivered_bps: float | None
     delivered_from: str | None
     delivered_bytes: int | None
-    sent_packets: int
+    sent_packets: int | None
     sent_bytes: int | None
-    arrived_packets: int
+    arrived_packets: int | None
     arrived_bytes: int | None
-    lost_packets: int
-    losses_from: str
+    lost_packets: int | None
+    losses_from: str | None
     loss_ratio: float | None
     rtt_min_s: float | None
     rtt_mean_s: float | None
@@ -129,7 +129,16 @@ def summarise(trace: Trace) -> Summary:
     sent, received = trace.sent, trace.received
     source, first_s, last_s, size = _delivery_of(trace) if _sends(trace) else _arrival_of(trace)
     span_s = None if first_s is None or last_s is None else last_s - first_s
-    lost = len(trace.losses) if _logs_losses(trace) else len(losses(trace))
+    # A sparse trace has no packets, which does not say that there were none.
+    has_packets = len(sent) > 0 or len(received) > 0
+    counted = trace.metrics["lost_packets"].drop_nulls()
+    lost, losses_from = None, None
+    if _logs_losses(trace):
+        lost, losses_from = len(trace.losses), "logged"
+    elif has_packets:
+        lost, losses_from = len(losses(trace)), "derived"
+    elif len(counted):
+        lost, losses_from = int(counted[-1]), "logged"
     rtt_min_ms = least_rtt_ms(trace)
     rtt = _held(trace, "smoothed_rtt_ms")
     window = _held(trace, "window_bytes")
@@ -144,13 +153,13 @@ def summarise(trace: Trace) -> Summary:
         delivered_bps=None if not span_s or size is None else size * 8 / span_s,
         delivered_from=source,
         delivered_bytes=size,
-        sent_packets=len(sent),
-        sent_bytes=_bytes(sent),
-        arrived_packets=len(received),
-        arrived_bytes=_bytes(received),
+        sent_packets=len(sent) if has_packets else None,
+        sent_bytes=_bytes(sent) if has_packets else None,
+        arrived_packets=len(received) if has_packets else None,
+        arrived_bytes=_bytes(received) if has_packets else None,
         lost_packets=lost,
-        losses_from="logged" if _logs_losses(trace) else "derived",
-        loss_ratio=lost / len(sent) if len(sent) else None,
+        losses_from=losses_from,
+        loss_ratio=None if lost is None or sent.is_empty() else lost / len(sent),
         rtt_min_s=None if rtt_min_ms is None else rtt_min_ms / 1000,
         rtt_mean_s=None if rtt is None else rtt.mean() / 1000,
         rtt_p95_s=None if rtt is None else rtt.percentile(95) / 1000,

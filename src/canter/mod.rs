@@ -470,7 +470,8 @@ impl Canter {
         match self.mode {
             Mode::Startup(startup) => {
                 if let Some(train) = meter.train.dispersion() {
-                    let in_doubt = !self.is_gentle || self.capacity.pps().is_none();
+                    let is_known = self.capacity.pps().is_some();
+                    let in_doubt = !is_known || !(self.is_gentle || self.has_restarted);
                     self.capacity
                         .on_round(&train, startup.acked_gain, self.pps, in_doubt);
                 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use gallop::controller::PathConfig;
+use gallop::canter::{self, Canter};
+use gallop::controller::{Controller, PathConfig};
 use gallop::gallop::StableGrowth;
 use gallop::vegas::{Doubling, Options, SlowStart, Vegas};
 use quiche::harness::Path;
@@ -57,12 +58,13 @@ const AFTER_LOSS: usize = 4;
 
 /// The controllers, each with the part of the window that a loss leaves. The first window is larger
 /// in proportion, so that about the path's window is left.
-const CONTROLLERS: [(&str, f64); 5] = [
+const CONTROLLERS: [(&str, f64); 6] = [
     ("reno", 0.5),
     ("cubic", 0.7),
     ("bbr2", 1.0),
     ("vegas", 0.75),
     ("gallop-vegas", 0.75),
+    ("canter", 1.0),
 ];
 
 /// A case, with the numbers of packets and ACKs that were measured.
@@ -102,8 +104,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 drive(Path::new(&config), &mut case)?;
                 case.alone = true;
                 match controller {
-                    "vegas" => drive(alone::<Doubling>(initial)?, &mut case)?,
-                    "gallop-vegas" => drive(alone::<StableGrowth>(initial)?, &mut case)?,
+                    "vegas" => drive(alone(vegas::<Doubling>(initial)?), &mut case)?,
+                    "gallop-vegas" => drive(alone(vegas::<StableGrowth>(initial)?), &mut case)?,
+                    "canter" => drive(alone(canter(initial)?), &mut case)?,
                     _ => {}
                 }
             }
@@ -112,15 +115,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A controller with its default options. Its type is known to the compiler, so that nothing but the
-/// controller is counted.
-fn alone<S: SlowStart>(initial_window_packets: u64) -> Result<Alone<Vegas<S>>> {
-    let path = PathConfig {
+/// A controller whose type is known to the compiler, so that nothing but the controller is counted.
+fn alone<C: Controller>(controller: C) -> Alone<C> {
+    Alone::new(controller, RTT)
+}
+
+fn vegas<S: SlowStart>(initial_window_packets: u64) -> Result<Vegas<S>> {
+    let options = Options::parse("")?;
+    Ok(Vegas::new(options, &path(initial_window_packets)))
+}
+
+fn canter(initial_window_packets: u64) -> Result<Canter> {
+    let options = canter::Options::parse("")?;
+    Ok(Canter::new(options, &path(initial_window_packets)))
+}
+
+fn path(initial_window_packets: u64) -> PathConfig {
+    PathConfig {
         max_datagram_size_bytes: DATAGRAM_BYTES,
         initial_window_packets,
         pacing: true,
-    };
-    Ok(Alone::new(Vegas::new(Options::parse("")?, &path), RTT))
+    }
 }
 
 /// Settles a subject, measures it and prints the case.

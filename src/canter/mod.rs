@@ -166,6 +166,17 @@ impl Recipe for Options {
     }
 }
 
+impl Options {
+    /// The defaults with the options that `text` names changed, as in `compete=on`.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] names the option and the values that it takes.
+    pub fn parse(text: &str) -> Result<Self, OptionsError> {
+        Self::new(&Chosen::defaults(Self::OPTIONS).with(text)?)
+    }
+}
+
 /// The part of its work that the controller is in.
 #[derive(Clone, Copy, Debug)]
 enum Mode {

@@ -172,7 +172,7 @@ fn ratios(costs: &[Cost]) -> Result<BTreeMap<String, f64>> {
 }
 
 fn is_ours(controller: &str) -> bool {
-    controller.ends_with("vegas")
+    controller.ends_with("vegas") || controller == "canter"
 }
 
 /// The reference in the same setting as `cost`.

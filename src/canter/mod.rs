@@ -677,14 +677,13 @@ impl Controller for Canter {
         if let Some(rtt) = sample {
             self.meter.on_sample(rtt);
         }
-        let delivered = ack.now.checked_sub(ack_delay).unwrap_or(ack.now);
-        self.meter
-            .train
-            .on_acked(largest.time_sent, delivered, acked);
-        if let Mode::Startup(startup) = self.mode
-            && let Some(train) = self.meter.train.dispersion()
-        {
-            self.capacity.on_train(&train, startup.acked_gain, self.pps);
+        if let Mode::Startup(startup) = &self.mode {
+            let delivered = ack.now.checked_sub(ack_delay).unwrap_or(ack.now);
+            let train = &mut self.meter.train;
+            train.on_acked(largest.time_sent, delivered, acked);
+            if let Some(train) = train.dispersion() {
+                self.capacity.on_train(&train, startup.acked_gain, self.pps);
+            }
         }
         // RFC 9002 §7.8.
         if !was_recovering && self.filled_window >= Some(largest.packet_number) {
@@ -751,7 +750,6 @@ impl Controller for Canter {
     }
 
     fn next_release_time(&self) -> Option<Instant> {
-        self.pacing_pps()?;
         self.pacer.next_release_time()
     }
 

@@ -27,11 +27,12 @@ pub(super) fn burst_packets(pps: f64) -> f64 {
 impl Pacer {
     /// A packet left. True if it kept to the rate's schedule, with no pause before it.
     pub(super) fn on_packet_sent(&mut self, time_sent: Instant, pps: f64) -> bool {
-        let gap = Duration::from_secs_f64(1.0 / pps.max(1.0));
+        let gap_ns = 1e9 / pps.max(1.0);
+        let gap = Duration::from_nanos(gap_ns as u64);
         let kept_pace = self.due.is_some_and(|due| due + gap >= time_sent);
         let from = self.due.map_or(time_sent, |due| due.max(time_sent));
         self.due = from.checked_add(gap);
-        let ahead = gap.mul_f64(burst_packets(pps) - 1.0);
+        let ahead = Duration::from_nanos((gap_ns * (burst_packets(pps) - 1.0)) as u64);
         let release = self.due.and_then(|due| due.checked_sub(ahead));
         self.release = self.release.max(release);
         kept_pace

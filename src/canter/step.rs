@@ -50,6 +50,9 @@ impl StepDetector {
         spread_s: f64,
     ) -> Option<Duration> {
         let last = self.last.replace(rtt)?;
+        if rtt <= last && self.step.is_none() {
+            return None;
+        }
         let least_s = (STEP_PACKETS / pps.max(1.0))
             .max(reference_s * STEP_OF_REFERENCE)
             .max(spread_s * STEP_SPREADS);

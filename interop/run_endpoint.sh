@@ -8,7 +8,7 @@
 set -euo pipefail
 
 : "${ROLE:?client or server}" "${TESTCASE:?a test case of the runner}"
-cc=${CC:-gallop-vegas}
+cc=${CC:-canter}
 bin=${BIN:+$BIN/}
 unsupported() {
     echo "test case $TESTCASE is not supported as $ROLE" >&2

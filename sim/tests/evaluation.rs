@@ -230,6 +230,50 @@ fn the_neighbour_beside_its_own_kind_is_run_for_the_limits_that_need_it() {
 }
 
 #[test]
+fn goals_are_held_against_their_scenarios_and_other_controllers() {
+    let out = tempfile::tempdir().expect("a folder");
+    let line = "--cc canter --cc cubic-rfc9438 --seeds 1 --scenario change/longer-100ms \
+                --scenario change/longer-260ms --scenario extremes/first-30s-200 \
+                --scenario extremes/first-30s-600";
+    let report = evaluated(line, out.path());
+    let reached = |family: usize, title: &str| -> Vec<(String, bool, usize, usize)> {
+        let mut goals = report.families[family].goals.iter();
+        let goal = goals.find(|goal| goal.title.starts_with(title));
+        let results = goal.expect(title).results.iter();
+        let told = results.map(|one| (one.controller.clone(), one.is_reached, one.met, one.of));
+        told.collect()
+    };
+    assert_eq!(
+        reached(0, "a path longer than that"),
+        [
+            ("canter".to_owned(), true, 2, 2),
+            ("cubic-rfc9438".to_owned(), false, 0, 2)
+        ]
+    );
+    assert_eq!(
+        reached(
+            1,
+            "the first 30 s of a long path: at least the throughput of CUBIC"
+        ),
+        [
+            ("canter".to_owned(), true, 2, 2),
+            ("cubic-rfc9438".to_owned(), true, 2, 2)
+        ]
+    );
+    // Its scenarios, and the controller that it names, were not run.
+    assert_eq!(reached(0, "a longer path of twice the RTT"), []);
+    assert_eq!(
+        reached(
+            1,
+            "the first 30 s of a long path: at least the throughput of BBR2"
+        ),
+        []
+    );
+    let text = gallop_sim::evaluate::markdown(&report);
+    assert!(text.contains("back within 6 s | ✓ 2 of 2; "), "{text}");
+}
+
+#[test]
 fn a_part_of_the_runs_has_no_verdict() {
     let out = tempfile::tempdir().expect("a folder");
     let line = "--cc vegas --scenario loss/short-4p --seeds 2 --shard 1/2";
@@ -329,6 +373,12 @@ metric = "utilisation"
 subject = "link/bottleneck"
 low = "1 - 10 * packet"
 why = "A reason"
+[[goal]]
+title = "All of it"
+part = 0.5
+metric = "utilisation"
+subject = "link/bottleneck"
+low = "0.5 * cubic_rfc9438"
 "#;
 
 fn parsed(text: &str) -> Result<Experiment, String> {
@@ -403,6 +453,21 @@ fn scenarios_and_limits_that_are_wrong_are_named_by_line() {
             "limit[0]: give either `low` or `high`",
         ),
         ("\"A reason\"", "\"\"", "limit[0].why: it is empty"),
+        (
+            "title = \"All of it\"",
+            "title = \"\"",
+            "goal[0].title: it is empty",
+        ),
+        (
+            "part = 0.5",
+            "part = 1.5",
+            "goal[0].part: 1.5 is no part: give more than 0, and 1 at most",
+        ),
+        (
+            "0.5 * cubic_rfc9438",
+            "0.5 * cubic_rfc9439",
+            "goal[0].low: in scenario near: unknown parameter `cubic_rfc9439`: did you mean `cubic_rfc9438`?",
+        ),
         (
             "rtt = [1.0, 1.0]",
             "rtt = [2.0, 1.0]",

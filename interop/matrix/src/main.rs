@@ -54,7 +54,7 @@ struct Arguments {
     #[arg(
         long,
         num_args = 1..,
-        default_values = ["vegas", "gallop-vegas", "cubic", "reno"],
+        default_values = ["canter", "vegas", "gallop-vegas", "cubic", "reno"],
         value_name = "NAME[:OPTIONS]"
     )]
     cc: Vec<Selection>,

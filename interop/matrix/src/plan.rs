@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::endpoint::{Endpoint, Peer, Role};
 
 /// The controller of our client in cases that take long.
-pub const DEFAULT_CONTROLLER: &str = "gallop-vegas";
+pub const DEFAULT_CONTROLLER: &str = "canter";
 
 /// The selection of a run.
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ mod tests {
         let plan = Plan {
             peers: peers.iter().collect(),
             cases: vec![Case::named(case).unwrap()],
-            controllers: vec!["reno".to_owned(), "gallop-vegas".to_owned()],
+            controllers: vec!["reno".to_owned(), "canter".to_owned()],
             roles: roles.to_vec(),
             repetitions: None,
         };
@@ -152,22 +152,19 @@ mod tests {
                 "gallop:reno both",
                 "gallop:reno browser",
                 "gallop:reno gallop:reno",
-                "gallop:gallop-vegas both",
-                "gallop:gallop-vegas browser",
-                "gallop:gallop-vegas gallop:gallop-vegas",
+                "gallop:canter both",
+                "gallop:canter browser",
+                "gallop:canter gallop:canter",
             ]
         );
     }
 
     #[test]
     fn one_controller_is_enough_for_long_downloads() {
-        assert_eq!(
-            cells("blackhole", &[Role::Client]),
-            ["both gallop:gallop-vegas"]
-        );
+        assert_eq!(cells("blackhole", &[Role::Client]), ["both gallop:canter"]);
         assert_eq!(
             cells("retry", &[Role::Client]),
-            ["both gallop:reno", "both gallop:gallop-vegas"]
+            ["both gallop:reno", "both gallop:canter"]
         );
     }
 
@@ -178,8 +175,8 @@ mod tests {
             [
                 "both gallop:reno",
                 "gallop:reno gallop:reno",
-                "both gallop:gallop-vegas",
-                "gallop:gallop-vegas gallop:gallop-vegas",
+                "both gallop:canter",
+                "gallop:canter gallop:canter",
             ]
         );
     }

@@ -73,7 +73,7 @@ pub struct Arguments {
     pub repeat: u64,
 
     /// Congestion controller of this end, which matters for uploads; --help lists all
-    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    #[arg(long, default_value = "canter", value_name = "NAME[:OPTIONS]")]
     pub cc: Selection,
 
     /// Method of keeping packets' release times

@@ -12,7 +12,7 @@ use crate::trace;
 
 const EXAMPLE: &str = "\
 Example:
-  gallop-server --root public --cc gallop-vegas
+  gallop-server --root public --cc canter
 
 Exit status: 0 after SIGTERM or SIGINT, 1 if the server cannot start or go on, 2 for a wrong flag.";
 
@@ -39,7 +39,7 @@ pub struct Arguments {
     pub root: Option<PathBuf>,
 
     /// Congestion controller; --help lists all, with their options
-    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    #[arg(long, default_value = "canter", value_name = "NAME[:OPTIONS]")]
     pub cc: Selection,
 
     /// Rules that give some connections another controller (TOML)

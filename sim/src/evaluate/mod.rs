@@ -5,11 +5,13 @@
 //! lets the laboratory run all families and judges what was measured.
 
 mod arguments;
+mod goal;
 mod report;
 mod table;
 mod verdict;
 
 pub use arguments::Arguments;
+pub use goal::{GoalResult, ShownGoal};
 pub use report::{Cell, Family, Passed, Report, Shown, ShownLimit, Summary, Tried};
 pub use table::{markdown, terminal};
 pub use verdict::{Judged, Verdict};
@@ -45,6 +47,9 @@ pub const RESULTS: &str = "results.parquet";
 
 /// The name of the command in documents with its tables.
 const NAME: &str = "evaluate";
+
+/// The same for parameters that were drawn anew.
+const FRESH_NAME: &str = "evaluate --fresh";
 
 /// The reason for which there is no evaluation.
 #[derive(Debug, Error)]
@@ -179,8 +184,12 @@ impl Evaluation {
             gallop_files::check(json)
                 .map_err(|error| flag("--json", format!("{}: {error}", json.display())))?;
         }
+        let name = match arguments.fresh {
+            None => NAME,
+            Some(_) => FRESH_NAME,
+        };
         let document =
-            |path: &PathBuf| Document::read(path, NAME).map_err(|problem| flag("--table", problem));
+            |path: &PathBuf| Document::read(path, name).map_err(|problem| flag("--table", problem));
         let documents = arguments.table.iter().map(document);
         let documents = documents.collect::<Result<_, _>>()?;
         let families = families(arguments, &trial)?;

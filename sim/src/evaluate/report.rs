@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::goal::{GoalJudge, ShownGoal};
 use super::verdict::{Judged, Verdict, judge};
 use super::{Evaluation, family_id};
 use crate::experiment::limit::{Side, variables};
@@ -83,6 +84,8 @@ pub struct Family {
     directory: String,
     /// The scenarios, in the file's order.
     pub scenarios: Vec<Shown>,
+    /// The goals, in the file's order.
+    pub goals: Vec<ShownGoal>,
 }
 
 /// A scenario with the cells of all controllers.
@@ -258,6 +261,12 @@ impl Family {
             outcome,
         };
         let there = experiment.scenarios.iter();
+        let goals = GoalJudge {
+            experiment,
+            controllers: &evaluation.controllers,
+            measured: &judge.measured,
+        };
+        let goals = experiment.goals.iter().map(|goal| goals.judge(goal));
         Family {
             id: family_id(experiment).to_owned(),
             title: experiment.title.clone(),
@@ -265,8 +274,27 @@ impl Family {
             file: format!("experiments/{}.toml", experiment.name),
             directory: experiment.directory.display().to_string(),
             scenarios: there.filter_map(|one| judge.scenario(one)).collect(),
+            goals: goals.collect(),
         }
     }
+}
+
+/// The point of a scenario and a run, if it is in the experiment.
+pub(super) fn point<'a>(
+    experiment: &'a Experiment,
+    scenario: &Scenario,
+    run: &Run,
+) -> Option<&'a Point> {
+    let mut points = experiment.points.iter();
+    points.find(|point| point.labels[..] == [scenario.id.clone(), run.id.clone()])
+}
+
+/// The number of the point of a scenario's reference.
+pub(super) fn reference(experiment: &Experiment, scenario: &Scenario) -> Option<usize> {
+    let cc = scenario.reference.as_ref()?;
+    let mut runs = experiment.runs.iter();
+    let run = runs.find(|run| run.cc.as_ref() == Some(cc))?;
+    point(experiment, scenario, run).map(|point| point.number)
 }
 
 /// Makes the scenarios of a family.
@@ -279,22 +307,11 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The point of a scenario and a run, if it is in the experiment.
-    fn point(&self, scenario: &Scenario, run: &Run) -> Option<&Point> {
-        let mut points = self.experiment.points.iter();
-        points.find(|point| point.labels[..] == [scenario.id.clone(), run.id.clone()])
-    }
-
     fn scenario(&self, scenario: &Scenario) -> Option<Shown> {
         let first = (self.experiment.points.iter())
             .find(|point| point.labels.first() == Some(&scenario.id))?;
         let variables = variables(scenario, &first.setup);
-        let reference = scenario.reference.as_ref().and_then(|cc| {
-            let mut runs = self.experiment.runs.iter();
-            runs.find(|run| run.cc.as_ref() == Some(cc))
-        });
-        let reference = reference.and_then(|run| self.point(scenario, run));
-        let reference = reference.map(|point| point.number);
+        let reference = reference(self.experiment, scenario);
         let limits = self.experiment.limits.iter();
         let limits: Vec<_> = limits
             .filter(|limit| limit.is_about(&scenario.id))
@@ -303,7 +320,7 @@ impl Judge<'_> {
             .evaluation
             .controllers
             .iter()
-            .filter_map(|run| Some((run, self.point(scenario, run)?)))
+            .filter_map(|run| Some((run, point(self.experiment, scenario, run)?)))
             .map(|(run, point)| {
                 let judged = limits
                     .iter()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::goal::{GoalResult, ShownGoal};
 use super::report::{Cell, Family, Passed, Report, Shown};
 use super::verdict::{Judged, Verdict};
 use crate::experiment::metric;
@@ -77,17 +78,72 @@ pub fn terminal(report: &Report) -> String {
     text
 }
 
-/// The tables in Markdown: the summary, and every family by scenario.
+/// The tables in Markdown: the summary, every family by scenario, and the goals. The scenarios'
+/// names tell their parameters; when those were drawn anew, there are the summary and the goals.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut text = format!("`{}`\n\n", report.command);
     table(&mut text, &summary(report));
     let _ = writeln!(text, "\n{}", caption(report));
-    for family in &report.families {
-        let _ = writeln!(text, "\n### {}\n", family.title);
-        table(&mut text, &of_family(report, family));
+    if report.fresh.is_none() {
+        for family in &report.families {
+            let _ = writeln!(text, "\n### {}\n", family.title);
+            table(&mut text, &of_family(report, family));
+        }
+    }
+    let goals = goals(report);
+    if goals.len() > 1 {
+        let _ = writeln!(text, "\n### Goals\n");
+        table(&mut text, &goals);
     }
     text
+}
+
+/// Goals by controllers: scenarios that meet them, and the one farthest from it.
+fn goals(report: &Report) -> Vec<Vec<String>> {
+    let mut heading = vec!["goal".to_owned()];
+    heading.extend(report.controllers.iter().map(|tried| tried.id().to_owned()));
+    let mut rows = vec![heading];
+    for (family, goal) in (report.families.iter())
+        .flat_map(|family| family.goals.iter().map(move |goal| (family, goal)))
+        .filter(|(_, goal)| !goal.results.is_empty())
+    {
+        let mut row = vec![format!("`{}`: {}", family.id, goal.title)];
+        row.extend(report.controllers.iter().map(|tried| {
+            let mut results = goal.results.iter();
+            let result = results.find(|result| result.controller == tried.id());
+            result.map_or_else(|| NOTHING.to_owned(), |result| way(goal, result))
+        }));
+        rows.push(row);
+    }
+    rows
+}
+
+/// A controller's way to a goal.
+fn way(goal: &ShownGoal, result: &GoalResult) -> String {
+    let mark = match result.is_reached {
+        true => "✓",
+        false => "✗",
+    };
+    let value = shown(&goal.subject, &goal.metric, result.value);
+    match &result.scenario {
+        None => format!("{mark} {value}"),
+        Some(scenario) => {
+            let GoalResult { met, of, .. } = result;
+            format!("{mark} {met} of {of}; {value} (`{scenario}`)")
+        }
+    }
+}
+
+/// A value of a metric with its unit, for people.
+fn shown(subject: &str, name: &str, value: Option<f64>) -> String {
+    match (metric::find(subject, name, false), value) {
+        (Some(metric), Some(value)) => {
+            let text = format!("{} {}", metric.shown.text(value), metric.shown.unit);
+            text.trim_end().to_owned()
+        }
+        _ => "never".to_owned(),
+    }
 }
 
 fn table(text: &mut String, rows: &[Vec<String>]) {
@@ -134,12 +190,9 @@ fn mark(scenario: &Shown, cell: &Cell) -> String {
             let Some(metric) = known else {
                 return "✗".to_owned();
             };
-            let value = judged.value.as_ref().and_then(|value| value.mean());
-            let value = match value {
-                Some((mean, _)) => format!("{} {}", metric.shown.text(mean), metric.shown.unit),
-                None => "never".to_owned(),
-            };
-            format!("✗ {}: {}", metric.label.to_lowercase(), value.trim_end())
+            let mean = judged.value.as_ref().and_then(|value| value.mean());
+            let value = shown(&limit.subject, &limit.metric, mean.map(|(mean, _)| mean));
+            format!("✗ {}: {value}", metric.label.to_lowercase())
         }
     }
 }

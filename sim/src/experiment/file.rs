@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::analysis::Analysis;
 use super::choice::Where;
 use super::claim::{Claim, Plot, Table};
+use super::goal::Goal;
 use super::limit::Limit;
 use super::network::{DumbbellSpec, FlowDirection, FlowPlace, LinkSpec, StallsSpec};
 use super::scenario::DATAGRAM_BYTES;
@@ -72,6 +73,8 @@ pub(super) struct File {
     pub(super) claim: Vec<Claim>,
     #[serde(default)]
     pub(super) limit: Vec<Limit>,
+    #[serde(default)]
+    pub(super) goal: Vec<Goal>,
     #[serde(default)]
     pub(super) fast: Fast,
 }

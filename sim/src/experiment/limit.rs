@@ -58,6 +58,17 @@ pub enum Side {
     AtMost,
 }
 
+impl Side {
+    /// True if a value passes at this bound.
+    #[must_use]
+    pub fn allows(self, bound: f64, value: f64) -> bool {
+        match self {
+            Side::AtLeast => value >= bound,
+            Side::AtMost => value <= bound,
+        }
+    }
+}
+
 /// The numbers that formulas may name.
 pub type Variables = BTreeMap<String, f64>;
 

@@ -8,6 +8,7 @@ mod claim;
 mod document;
 mod error;
 mod file;
+pub mod goal;
 mod library;
 pub mod limit;
 pub mod metric;
@@ -22,6 +23,7 @@ pub use choice::Where;
 pub use claim::{Across, AcrossName, Claim, Crossing, Override, Plot, PlotKind, Quantity, Table};
 pub use error::{ExperimentError, Problem};
 pub use file::{Series, Trace};
+pub use goal::Goal;
 pub use library::{Library, LibraryError};
 pub use limit::Limit;
 pub use plain_path::PlainPath;
@@ -85,6 +87,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// The limits that every controller must keep.
     pub limits: Vec<Limit>,
+    /// The goals that controllers are developed towards.
+    pub goals: Vec<Goal>,
     pub(crate) fast: Fast,
 }
 
@@ -284,6 +288,7 @@ fn read(text: &str, trial: &Trial) -> Result<Experiment, Vec<Located>> {
         plots: file.plot,
         claims: file.claim,
         limits: file.limit,
+        goals: file.goal,
         fast: file.fast,
     })
 }
@@ -365,6 +370,13 @@ fn check_rest(
             format!("a limit needs tables [[{SCENARIO_AXIS}]]")
         }));
         note(limit.check(&place, &subjects, &variables));
+    }
+    for (number, goal) in file.goal.iter_mut().enumerate() {
+        let place = format!("goal[{number}]");
+        note(require(!scenarios.is_empty(), &place, || {
+            format!("a goal needs tables [[{SCENARIO_AXIS}]]")
+        }));
+        note(goal.check(&place, &subjects, &variables));
     }
     note(subjects.points(&mut file.fast.points, "fast"));
     let start = points.iter().map(|point| point.setup.measure_from).max();

@@ -17,7 +17,13 @@ use crate::life::{Event, Life, Selection, Span};
 ///
 /// If a statement does not hold.
 pub fn check(life: &Life) {
-    let others = ["", "delta=0.004,compete=on", "hystart=off"];
+    let others = [
+        "",
+        "compete=on",
+        "alpha=0.5,beta=0.5,loss=strict,initial_window=2",
+        "delta=0.004,compete=on",
+        "hystart=off",
+    ];
     for entry in CATALOG {
         let algorithms = others.iter().filter_map(|text| entry.algorithm(text).ok());
         for algorithm in algorithms {
@@ -27,10 +33,10 @@ pub fn check(life: &Life) {
                 pacing: life.path.pacing,
             };
             let epoch = Instant::now();
-            let mut connection = Connection::new(algorithm.build(&path), &path, epoch);
+            let mut connection = Connection::new(entry.name, algorithm.build(&path), &path, epoch);
             // The same life at another time: nothing may depend on the clock's reading.
             let elsewhere = epoch + Duration::from_secs(1_000_000);
-            let mut again = Connection::new(algorithm.build(&path), &path, elsewhere);
+            let mut again = Connection::new(entry.name, algorithm.build(&path), &path, elsewhere);
             for event in &life.events {
                 connection.happen(event);
                 again.happen(event);
@@ -41,6 +47,7 @@ pub fn check(life: &Life) {
 }
 
 struct Connection {
+    name: &'static str,
     controller: Box<dyn Controller>,
     max_datagram_size_bytes: usize,
     epoch: Instant,
@@ -52,8 +59,14 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(controller: Box<dyn Controller>, path: &PathConfig, epoch: Instant) -> Connection {
+    fn new(
+        name: &'static str,
+        controller: Box<dyn Controller>,
+        path: &PathConfig,
+        epoch: Instant,
+    ) -> Connection {
         Connection {
+            name,
             controller,
             max_datagram_size_bytes: path.max_datagram_size_bytes,
             epoch,
@@ -176,7 +189,37 @@ impl Connection {
             },
             bytes_in_flight,
         };
+        let (phase, window) = self.phase();
         self.controller.on_packets_acked(&ack, &packets);
+        self.check_phases((phase, window), packets.len() as f64);
+    }
+
+    /// The phase, and the window in datagrams.
+    fn phase(&self) -> (&'static str, f64) {
+        let window = self.controller.window_bytes() / self.max_datagram_size_bytes;
+        (self.controller.phase_name(), window as f64)
+    }
+
+    /// Canter's phases hold the window to these limits when `acked` packets are acknowledged.
+    fn check_phases(&self, before: (&str, f64), acked: f64) {
+        if self.name != "canter" {
+            return;
+        }
+        let (phase, window) = self.phase();
+        // Windows are whole here, and may be of a part of a packet more inside.
+        let whole = 1.0;
+        let most = match (before.0, phase) {
+            ("startup", "startup") => before.1 + 2.0 * acked + whole,
+            ("check", "check") | ("recovery", "recovery") => before.1,
+            ("cruise" | "probe", "check") => (before.1 / 2.0 + whole).max(4.0),
+            ("cruise" | "probe", "probe") => 1.5 * before.1 + whole,
+            _ => f64::INFINITY,
+        };
+        assert!(
+            window <= most,
+            "{before:?}, then {phase} {window}: {:?}",
+            self.controller
+        );
     }
 
     /// Loses packets, or has some of them marked.

@@ -22,7 +22,7 @@ struct Arguments {
     url: Url,
 
     /// Congestion controller of this end, which matters for uploads
-    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    #[arg(long, default_value = "canter", value_name = "NAME[:OPTIONS]")]
     cc: Selection,
 
     /// Upload this file with POST, instead of GET

@@ -38,7 +38,7 @@ struct Arguments {
     root: PathBuf,
 
     /// Congestion controller
-    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    #[arg(long, default_value = "canter", value_name = "NAME[:OPTIONS]")]
     cc: Selection,
 
     /// Certificate chain (PEM)

@@ -22,7 +22,7 @@ use eighth::Eighth;
 #[command(version, args_override_self = true, after_long_help = Selection::help())]
 struct Arguments {
     /// The other controller
-    #[arg(long, default_value = "gallop-vegas", value_name = "NAME[:OPTIONS]")]
+    #[arg(long, default_value = "canter", value_name = "NAME[:OPTIONS]")]
     cc: Selection,
 
     /// The plot

@@ -238,6 +238,52 @@ fn an_early_acknowledgment_slows_down_whoever_sends_it() {
     }
 }
 
+/// Canter forgives it: BaseRTT is raised when checks do not see it again. The lie wins nothing.
+#[test]
+fn an_early_acknowledgment_gains_nothing_from_a_controller_that_forgives() {
+    let setting = Setting::new("canter");
+    let (mut lied, mut tells_truth) = (false, claiming(0));
+    let outcome = setting.meet(|seen| {
+        let mut answers = tells_truth(seen);
+        if seen.now > LATER && !lied {
+            lied = true;
+            let newest = seen.largest_sent;
+            answers.push(Answer::now(ack(newest, newest, 0)));
+        }
+        answers
+    });
+    let outcome = shown("one too early", &setting, outcome);
+    let honest = honest("canter");
+    assert_eq!(outcome.dropped, 0);
+    assert!(outcome.sent <= honest.sent, "{outcome:?}");
+    assert!(outcome.longest_queue <= honest.longest_queue, "{outcome:?}");
+}
+
+/// Canter takes the rate from the distances of ACKs. A client that holds ACKs and lets them go close
+/// together claims many times the rate of the path. The window stays below that of Reno's slow
+/// start, and losses below the part from which on each of them is congestion.
+#[test]
+fn acknowledgments_close_together_gain_no_more_than_losses_allow() {
+    let most_window = honest("reno").largest_window;
+    for hold_ms in [2, 10, 40, 80, 200] {
+        let hold_ns = hold_ms * 1_000_000;
+        let setting = Setting::new("canter");
+        let outcome = setting.meet(|seen| {
+            let since_ns = seen.now.as_nanos() as u64 % hold_ns;
+            let held = |&(number, _): &(u64, Duration)| Answer {
+                wait: Duration::from_nanos(hold_ns - since_ns),
+                frames: ack(number, number, 0),
+            };
+            seen.arrived.iter().map(held).collect()
+        });
+        let outcome = shown(&format!("held for {hold_ms} ms"), &setting, outcome);
+        assert_eq!(outcome.closed, None);
+        assert!(outcome.largest_window <= most_window, "{outcome:?}");
+        assert!(outcome.dropped <= outcome.sent / 50, "{outcome:?}");
+        assert!(outcome.sent <= honest("canter").sent, "{outcome:?}");
+    }
+}
+
 /// After the window, two datagrams leave per probe timeout. It is at least 0.1 s here, and doubles.
 #[test]
 fn without_acknowledgments_a_window_is_sent_and_some_probes() {

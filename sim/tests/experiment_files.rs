@@ -71,7 +71,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "title = \"RTT",
             "titel = \"RTT",
-            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, change-at, seeds, datagram, initial-window, ack-every, max-ack-delay, stack, host-jitter, host-stalls, sweep, run, scenario, defaults, fresh, link, dumbbell, flow, analysis, series, trace, table, plot, claim, limit, fast",
+            "fairness.toml:2:1: unknown key `titel`: did you mean `title`? there are title, source, about, duration, measure-from, change-at, seeds, datagram, initial-window, ack-every, max-ack-delay, stack, host-jitter, host-stalls, sweep, run, scenario, defaults, fresh, link, dumbbell, flow, analysis, series, trace, table, plot, claim, limit, goal, fast",
         ),
         (
             "seeds = 2",

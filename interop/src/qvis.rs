@@ -1,9 +1,9 @@
 //! Traces that qvis opens without conversion.
 //!
-//! qvis reads qlog as main-schema-03 had it, qlog-dancer as main-schema-14 has it. A file can be
-//! both: names and `file_schema` are those of today, the old category is a field of its own, and
-//! records that qvis finds only under an old name are there twice. `qlog-analysis convert` does the
-//! same to any trace; the expected results are in `qlog-analysis/tests/fixtures/qvis/`.
+//! qvis reads qlog as main-schema-03 had it, with that draft's names of events. quiche writes
+//! main-schema-14, which qlog-dancer reads; no file is clean in both, as each takes an event by one
+//! name only. `qlog-analysis convert` does the same to any trace; the expected results are in
+//! `qlog-analysis/tests/fixtures/qvis/`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -40,12 +40,9 @@ impl<W: Write> Qvis<W> {
         let text = record.strip_prefix(&[RS]).unwrap_or(&record);
         match serde_json::from_slice(text) {
             Ok(Value::Object(record)) => {
-                for record in self.rules.apply(record) {
-                    self.inner.write_all(&[RS])?;
-                    serde_json::to_writer(&mut self.inner, &record)?;
-                    self.inner.write_all(b"\n")?;
-                }
-                Ok(())
+                self.inner.write_all(&[RS])?;
+                serde_json::to_writer(&mut self.inner, &self.rules.apply(record))?;
+                self.inner.write_all(b"\n")
             }
             _ => self.inner.write_all(&record),
         }
@@ -100,17 +97,17 @@ impl Space {
 }
 
 impl Rules {
-    fn apply(&mut self, mut record: Map<String, Value>) -> Vec<Map<String, Value>> {
+    fn apply(&mut self, mut record: Map<String, Value>) -> Map<String, Value> {
         if record.contains_key("file_schema") {
-            return vec![header(&record)];
+            return header(&record);
         }
         let Some(name) = record.get("name").and_then(Value::as_str) else {
-            return vec![record];
+            return record;
         };
         let (schema, kind) = name.split_once(':').unwrap_or(("", name));
         let (schema, kind) = (schema.to_owned(), kind.to_owned());
         let Some(Value::Object(data)) = record.get_mut("data") else {
-            return vec![record];
+            return record;
         };
         if schema == "quic" {
             self.event(&kind, data);
@@ -120,16 +117,10 @@ impl Rules {
                 data.insert("byte_length".to_owned(), length);
             }
         }
-        let category = category(&schema, &kind).to_owned();
-        record.insert("category".to_owned(), json!(category));
-        match (schema.as_str(), old_name(&kind)) {
-            ("quic", Some(old)) => {
-                let mut copy = record.clone();
-                copy.insert("name".to_owned(), json!(format!("{category}:{old}")));
-                vec![record, copy]
-            }
-            _ => vec![record],
-        }
+        let category = category(&schema, &kind);
+        let name = format!("{category}:{}", old_name(&kind));
+        record.insert("name".to_owned(), json!(name));
+        record
     }
 
     fn event(&mut self, kind: &str, data: &mut Map<String, Value>) {
@@ -152,8 +143,6 @@ impl Rules {
                 if let Some(initiator) = data.get("initiator").cloned() {
                     data.insert("owner".to_owned(), initiator);
                 }
-                // qlog-dancer reads no event without it.
-                data.entry("unknown_parameters").or_insert(json!([]));
             }
             "stream_data_moved" => {
                 if let Some(length) = data.get("raw").and_then(|raw| raw.get("length")).cloned() {
@@ -216,13 +205,11 @@ fn header(record: &Map<String, Value>) -> Map<String, Value> {
     let mut out = json!({
         "qlog_version": "0.3",
         "qlog_format": "JSON-SEQ",
-        "file_schema": "urn:ietf:params:qlog:file:sequential",
-        "serialization_format": "application/qlog+json-seq",
         "converter": {
             "name": env!("CARGO_PKG_NAME"),
             "version": env!("CARGO_PKG_VERSION"),
-            "for": "both",
-            "dialect": "quiche",
+            "for": "qvis",
+            "program": "quiche",
             // qvis expects a number as reference_time, and loses all times without one.
             "reference_time": trace["common_fields"]["reference_time"],
         },
@@ -316,12 +303,16 @@ fn category<'a>(schema: &'a str, kind: &str) -> &'a str {
     }
 }
 
-/// The old name of an event that qvis does not know by today's name.
-fn old_name(kind: &str) -> Option<&'static str> {
+/// The name of an event in main-schema-03, without its category.
+fn old_name(kind: &str) -> &str {
     match kind {
-        "recovery_metrics_updated" => Some("metrics_updated"),
-        "recovery_parameters_set" => Some("parameters_set"),
-        _ => None,
+        "recovery_metrics_updated" => "metrics_updated",
+        "recovery_parameters_set" => "parameters_set",
+        "stream_data_moved" => "data_moved",
+        "udp_datagrams_sent" => "datagrams_sent",
+        "udp_datagrams_received" => "datagrams_received",
+        "udp_datagram_dropped" => "datagram_dropped",
+        other => other,
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Flags {
     #[arg(long, value_enum, default_value_t, requires = "qlog_dir")]
     pub qlog: Detail,
 
-    /// Write full traces that qvis opens without conversion
+    /// Write full traces for qvis alone; qlog-dancer opens those of `--qlog full`
     #[arg(long, requires = "qlog_dir", conflicts_with = "qlog")]
     pub qvis: bool,
 }

@@ -85,7 +85,7 @@ def objects(path: Path) -> int:
 
 def fields(path: Path) -> int:
     """Decodes the fields of the records that are read; returns their number."""
-    regular = Regular((SENT, RECEIVED, METRICS, STATES, LOST, ACKED), None)
+    regular = Regular((SENT, RECEIVED, METRICS, STATES, LOST, ACKED))
     records = 0
     for block in _blocks(path):
         if not records:

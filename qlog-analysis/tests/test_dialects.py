@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract import Qvis
 from synthetic import TraceText
 
 from qlog_analysis import load, load_all
 from qlog_analysis.errors import NotQlogError
+from qlog_analysis.export.convert import convert
 from qlog_analysis.reading import dialects
 from qlog_analysis.reading.reader import read_trace
 
@@ -138,6 +140,89 @@ def test_a_sparse_trace_has_metrics_and_losses(tmp_path: Path) -> None:
     assert (summary.lost_packets, summary.losses_from) == (1, "logged")
     assert (summary.rtt_min_s, summary.rtt_mean_s) == (0.049, 0.050)
     assert (summary.delivered_bps, summary.loss_ratio) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("header", "program"),
+    [
+        ({"trace": {"vantage_point": {"name": "ngtcp2", "type": "server"}}}, "ngtcp2"),
+        ({"trace": {"vantage_point": {"name": "neqo-Server", "type": "server"}}}, "neqo"),
+        ({"title": "neqo-Client trace", "trace": {"vantage_point": {"type": "client"}}}, "neqo"),
+        ({"title": "a download", "trace": {"vantage_point": {"type": "server"}}}, "unknown"),
+    ],
+)
+def test_the_program_is_named_by_the_header(tmp_path: Path, header: Any, program: str) -> None:
+    header = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", **header}
+    trace = TraceText(header)
+    trace.sent(1.0, 0)
+    assert load(trace.save(tmp_path / "trace.sqlog")).summary().program == program
+
+
+def picoquic() -> dict[str, Any]:
+    """A document in draft-00 as picoquic writes it."""
+    frame = {"frame_type": "stream", "id": 4, "offset": 0, "length": 1000, "fin": False}
+    sent = {"packet_type": "1RTT", "header": {"packet_number": 7, "packet_size": 1200}}
+    acked = {
+        "packet_type": "1RTT",
+        "header": {"packet_number": 1, "packet_size": 40},
+        "frames": [{"frame_type": "ack", "ack_delay": 9, "acked_ranges": [[7, 7]]}],
+    }
+    return {
+        "qlog_version": "draft-00",
+        "title": "picoquic",
+        "traces": [
+            {
+                "vantage_point": {"name": "backend-67", "type": "server"},
+                "title": "picoquic",
+                "configuration": {"time_units": "us"},
+                "common_fields": {"protocol_type": "QUIC_HTTP3", "reference_time": "11"},
+                "event_fields": ["relative_time", "category", "event", "data"],
+                "events": [
+                    [0, "transport", "packet_sent", sent | {"frames": [frame]}],
+                    [9000, "transport", "packet_received", acked],
+                    [9001, "recovery", "metrics_updated", {"cwnd": 15360, "latest_rtt": 9000}],
+                ],
+            }
+        ],
+    }
+
+
+def test_streams_of_picoquic_are_multiplexed_in_qvis(tmp_path: Path) -> None:
+    path = save(tmp_path, picoquic())
+    done = convert(path, tmp_path / "out.sqlog")
+    assert done.notes == []
+    out = [json.loads(record) for record in done.path.read_text().split("\x1e")[1:]]
+    assert Qvis(out).multiplexing() == 1000
+    frame = out[1]["data"]["frames"][0]
+    assert (frame["stream_id"], "id" in frame) == (4, False)
+    assert [load(one).summary().program for one in (path, done.path)] == ["picoquic", "picoquic"]
+
+
+def test_a_document_without_events_is_a_trace(tmp_path: Path) -> None:
+    path = save(tmp_path, {"qlog_version": "0.3", "traces": [{"events": []}]})
+    summary = load(path).summary()
+    assert (summary.records, summary.sent_packets) == (0, None)
+
+
+def test_a_file_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
+    content = draft_01()
+    content["qlog_version"] = "0.1"
+    del content["traces"][0]["event_fields"]
+    path = save(tmp_path, content)
+    with pytest.raises(NotQlogError, match=r"none of its 4 records .* qlog '0\.1'"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["congestion_window", "bytes_in_flight", "smoothed_rtt"])
+def test_a_negative_amount_is_refused(tmp_path: Path, name: str) -> None:
+    trace = TraceText()
+    trace.metrics(1.0, congestion_window=9000, bytes_in_flight=0, smoothed_rtt=1.0)
+    trace.metrics(2.0, **{name: -5})
+    path = trace.save(tmp_path / "trace.sqlog")
+    log = load(path)
+    assert (log.trace.skipped, len(log.metrics())) == (1, 1)
+    assert "a negative window" in log.warnings()[0]
+    assert convert(path, tmp_path / "out.sqlog").skipped == 1
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_with_some_records_mutated(program: str, regular: list[bool], tmp_path: 
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_copies_for_qvis_do_not_count(regular: list[bool], tmp_path: Path) -> None:
+def test_a_trace_for_qvis_is_regular(regular: list[bool], tmp_path: Path) -> None:
     trace = TraceText()
     trace.first_metrics()
     for n in range(40):

@@ -107,6 +107,11 @@ fn every_run_leaves_its_files() {
             "traces/gallop-vegas-alpha-1-beta-4/flow-1.server.sqlog"
         ])
     );
+    let trace = main.join("traces/gallop-vegas-alpha-1-beta-4/flow-1.server.sqlog");
+    let trace = fs::read_to_string(trace).expect("a trace");
+    let header = trace.lines().next().expect("a header");
+    let title = r#""title":"gallop-vegas:alpha=1,beta=4, flow 1, server""#;
+    assert!(header.contains(title), "{header}");
     assert!(points[0]["flows"][0].get("parameters").is_none());
     for point in points {
         for trace in point["flows"][0]["traces"].as_array().expect("traces") {

@@ -34,6 +34,11 @@ pub(crate) fn connect(
         Controller::Named(name) => name.clone(),
         Controller::Factory(_) => String::new(),
     };
+    let title = if cc.is_empty() {
+        format!("flow {number}")
+    } else {
+        format!("{cc}, flow {number}")
+    };
     let (stack, cc) = Stack::of(&cc);
     if stack != Stack::Quiche {
         conversation.protocol = Protocol::Streams;
@@ -147,11 +152,7 @@ pub(crate) fn connect(
         (&mut server, flow.server_qlog.take(), "server"),
     ] {
         if let Some(qlog) = qlog {
-            connection.set_qlog(
-                qlog,
-                format!("flow {number}, {side}"),
-                "gallop-sim".to_owned(),
-            );
+            connection.set_qlog(qlog, format!("{title}, {side}"), "gallop-sim".to_owned());
         }
     }
     Ok(Ends {

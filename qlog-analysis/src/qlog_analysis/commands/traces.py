@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 _TRACES = "a qlog trace of any program: JSON-SEQ, JSON lines or contained JSON, also .gz and .zst"
 
 _CONVERT = """\
-Writes traces in a form that qvis and qlog-dancer open: with the names, units, losses and lengths
-that they look for. TRACE.sqlog becomes TRACE.converted.sqlog beside it.
+Writes traces in a form that qvis or qlog-dancer opens: with the names, units, losses and lengths
+that it looks for. TRACE.sqlog becomes TRACE.converted.sqlog beside it. If views of qvis will be
+empty, it says which and why.
+
+No file is clean in both programs: qvis takes events by the names of main-schema-03, qlog-dancer by
+those of main-schema-14.
 """
 
 _PARQUET = """\
@@ -40,7 +44,7 @@ def add(commands: "Commands") -> None:
 
     command = commands.add_parser(
         "convert",
-        help="write traces in a form that qvis and qlog-dancer open",
+        help="write traces in a form that qvis or qlog-dancer opens",
         description=_CONVERT,
         epilog="example: qlog-analysis convert flow-0.server.sqlog --for qvis --out flow-0.sqlog",
         formatter_class=raw,
@@ -50,9 +54,9 @@ def add(commands: "Commands") -> None:
     command.add_argument(
         "--for",
         dest="target",
-        choices=("qvis", "dancer", "both"),
-        default="both",
-        help="the program that is to open it [default: both]",
+        choices=("qvis", "dancer"),
+        default="qvis",
+        help="the program that is to open it [default: qvis]",
     )
     command.add_argument(
         "--trace",
@@ -131,6 +135,8 @@ def _convert(options: argparse.Namespace) -> int:
             done = convert(path, out, options.target, on_bytes, options.number)
             if done.skipped:
                 _warn(f"{path}: {done.skipped} records could not be read and are left out")
+            for note in done.notes:
+                _warn(f"{path}: {note}")
             derived = f", {done.derived_losses} losses derived" if done.derived_losses else ""
             print(f"{done.path}: {done.events} events{derived}")
     return 0

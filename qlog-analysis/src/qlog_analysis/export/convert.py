@@ -1,9 +1,8 @@
 """Writes a trace in a form that qvis and qlog-dancer open.
 
 qlog-dancer reads JSON-SEQ of main-schema-14. qvis reads that of main-schema-03: it looks for
-`qlog_version`, for the categories and the places of lengths of that draft, and for times that
-count from the first event. One file can be both: names and file_schema are today's, the category
-is a field of its own, and events that qvis finds only under an old name are there twice.
+`qlog_version`, for the names and the places of lengths of that draft, and for times that count from
+the first event. No file is clean in both: each takes an event by one name only.
 """
 
 import json
@@ -22,7 +21,7 @@ from qlog_analysis.reading.dialects import (
     CONVERTED,
     METRICS,
     NO_SSTHRESH,
-    PARAMETERS,
+    STAND_INS,
     Clock,
     Event,
     Translator,
@@ -30,9 +29,12 @@ from qlog_analysis.reading.dialects import (
 from qlog_analysis.reading.reader import Trace, read_traces
 from qlog_analysis.reading.unpacking import Unpacked
 
-Target = Literal["qvis", "dancer", "both"]
+Target = Literal["qvis", "dancer"]
 
 SUFFIX = ".converted.sqlog"
+
+# The length of a packet that stands in, which is the least that a path must carry (RFC 9000 §14).
+_STAND_IN_BYTES = 1200
 
 _RS = "\x1e"
 
@@ -87,12 +89,14 @@ class Converted:
         events: events in it.
         derived_losses: packet_lost events that the original does not have.
         skipped: records of the original that could not be read.
+        notes: the views of qvis that will be empty, and why, for people.
     """
 
     path: Path
     events: int
     derived_losses: int
     skipped: int
+    notes: list[str]
 
 
 def out_path(path: Path, number: int | None = None) -> Path:
@@ -108,7 +112,7 @@ def out_path(path: Path, number: int | None = None) -> Path:
 def convert(
     path: Path,
     out: Path,
-    target: Target = "both",
+    target: Target = "qvis",
     on_bytes: Callable[[int], None] = lambda _: None,
     number: int | None = None,
 ) -> Converted:
@@ -132,7 +136,10 @@ def convert(
     if out.exists() and not out.is_file():
         raise UsageError(f"{out}: is not a regular file; name another with --out")
     traces = _of_one(path, read_traces(path, on_bytes), number)
-    known = {trace.group: _Known.of(trace) for trace in traces}
+    stand_ins = target == "qvis" and all(
+        one.sent.is_empty() and one.received.is_empty() for one in traces
+    )
+    known = {trace.group: _Known.of(trace, stand_ins) for trace in traces}
     unfinished = out.with_name(out.name + ".part")
     try:
         raw = path.open("rb")
@@ -141,14 +148,36 @@ def convert(
     with raw, unfinished.open("w", encoding="utf-8", newline="") as sink:
         source = _Source(traces[0], QlogFile(path, Unpacked(raw, on_bytes)))
         writer = _Writer(sink, target, known)
-        writer.record(_header(source, target))
+        writer.record(_header(source, target, stand_ins))
         for event in source.events():
             writer.event(event)
         writer.finish()
     if writer.unordered:
         _sort(unfinished)
     unfinished.replace(out)
-    return Converted(out, writer.events, writer.derived, source.skipped)
+    notes = _notes(writer, traces[0], stand_ins) if target == "qvis" else []
+    return Converted(out, writer.events, writer.derived, source.skipped, notes)
+
+
+def _notes(writer: "_Writer", trace: Trace, stand_ins: bool) -> list[str]:
+    """The views of qvis that will be empty, and why."""
+    if stand_ins:
+        return [
+            "it has no packets, as sparse traces have none: Multiplexing and Packetization of qvis "
+            "will be empty, Sequence will have events only; Congestion shows window, RTT and "
+            "losses over time, and the packets in it stand in for those that the trace lacks. A "
+            "full trace fills all views (gallop-server --qvis, or --qlog full)"
+        ]
+    notes = []
+    if "frames" not in writer.seen:
+        notes.append("its packets have no frames: Multiplexing and Packetization will be empty")
+    else:
+        kind = "packet_sent" if trace.vantage == "server" else "packet_received"
+        if f"{kind} stream" not in writer.seen:
+            notes.append(f"no {kind} has a STREAM frame: Multiplexing will be empty")
+    if METRICS not in writer.seen:
+        notes.append("it has no metrics: Congestion will have no window and no RTT")
+    return notes
 
 
 def _of_one(path: Path, traces: Sequence[Trace], number: int | None) -> list[Trace]:
@@ -170,16 +199,35 @@ class _Known:
     """The bytes of the packets sent, by space and number."""
     derived: list[tuple[float, int]]
     """Losses that are not logged, as times and packet numbers, the last first."""
+    stand_ins: list[tuple[float, int]]
+    """Packets that stand in for those that are not logged, as times and numbers, the last first."""
 
     @staticmethod
-    def of(trace: Trace) -> "_Known":
+    def of(trace: Trace, stand_ins: bool) -> "_Known":
         sent = trace.sent.select("packet_type", "packet_number", "length_bytes")
         lengths = {(_space(kind), number): length for kind, number, length in sent.iter_rows()}
         derived: list[tuple[float, int]] = []
         if trace.losses.is_empty() and not trace.dialect.logs_losses:
             lost = losses(trace).select("lost_ms", pl.col("packet_number"))
             derived = sorted(lost.iter_rows(), reverse=True)
-        return _Known(lengths, derived)
+        packets = _stand_ins(trace) if stand_ins else []
+        lengths |= {("application", number): _STAND_IN_BYTES for _, number in packets}
+        return _Known(lengths, derived, packets)
+
+
+def _stand_ins(trace: Trace) -> list[tuple[float, int]]:
+    """One packet for each that was lost, as it was lost, and one at either end of the metrics.
+
+    qvis draws the congestion window and the RTT for as long as it has packets, and a loss where it
+    has the packet.
+    """
+    lost = {number: time for time, number in trace.losses.select("time_ms", "packet_number").rows()}
+    packets = [(time, number) for number, time in lost.items()]
+    ends = trace.metrics["time_ms"]
+    if len(ends):
+        free = max(lost, default=-1) + 1
+        packets += [(float(ends[0]), free), (float(ends[-1]), free + 1)]
+    return sorted(packets, reverse=True)
 
 
 def _space(packet_type: str | None) -> str:
@@ -193,6 +241,7 @@ class _Source:
         self._file = file
         self._number = trace.number
         self.header = trace.header
+        self.program = trace.program
         self.dialect = trace.dialect
         documents = file.documents
         inner = self.header.get("trace")
@@ -222,7 +271,7 @@ class _Source:
             yield from document.events
 
 
-def _header(source: _Source, target: Target) -> Event:
+def _header(source: _Source, target: Target, stand_ins: bool) -> Event:
     common = source.trace.get("common_fields")
     common = common if isinstance(common, dict) else {}
     title = source.header.get("title", source.trace.get("title"))
@@ -234,18 +283,16 @@ def _header(source: _Source, target: Target) -> Event:
     reference = common.get("reference_time")
     if target == "dancer" and isinstance(reference, dict):
         trace["common_fields"] = {"reference_time": reference}
-    header: Event = {}
-    if target != "dancer":
-        header |= _FOR_QVIS
-    if target != "qvis":
-        header |= _FOR_DANCER
+    header = _FOR_QVIS if target == "qvis" else _FOR_DANCER
     converter: Event = {
         "name": "qlog-analysis",
         "version": version("qlog-analysis"),
         "for": target,
-        "dialect": source.dialect.name,
+        "program": source.program,
     }
-    if target != "dancer" and reference is not None:
+    if stand_ins:
+        converter[STAND_INS] = True
+    if target == "qvis" and reference is not None:
         # NOTE: qvis takes a reference_time for a number, and loses all times if it is not one.
         converter["reference_time"] = reference
     return {**header, CONVERTED: converter, **said, "trace": trace}
@@ -264,8 +311,10 @@ class _Writer:
         self._sink = sink
         self._target = target
         self._known = known
-        self._seen: set[tuple[str, str]] = set()
+        self._sampled: set[tuple[str, str]] = set()
         self._last = 0.0
+        self.seen: set[str] = set()
+        """The parts of packets that were written, and the names of events."""
         self.events = 0
         self.derived = 0
         self.unordered = False
@@ -281,6 +330,8 @@ class _Writer:
         group = str(event.get("group_id", ""))
         known = self._known.get(group)
         if known is not None:
+            while known.stand_ins and known.stand_ins[-1][0] <= event["time"]:
+                self._stand_in(known, group)
             while known.derived and known.derived[-1][0] <= event["time"]:
                 self._lose(known, group)
         self._write(event, known, group)
@@ -288,6 +339,8 @@ class _Writer:
     def finish(self) -> None:
         """Writes the losses after the last event."""
         for group, known in self._known.items():
+            while known.stand_ins:
+                self._stand_in(known, group)
             while known.derived:
                 self._lose(known, group)
 
@@ -303,6 +356,21 @@ class _Writer:
         self.derived += 1
         self._write(event, known, group)
 
+    def _stand_in(self, known: _Known, group: str) -> None:
+        time, number = known.stand_ins.pop()
+        event: Event = {
+            "time": time,
+            "name": "transport:packet_sent",
+            "data": {
+                "header": {"packet_type": "1RTT", "packet_number": number},
+                "raw": {"length": _STAND_IN_BYTES},
+                "trigger": "stands in for a packet that the trace lacks",
+            },
+        }
+        if group:
+            event["group_id"] = group
+        self.record(event)
+
     def _write(self, event: Event, known: _Known | None, group: str) -> None:
         name = event["name"]
         data = event["data"]
@@ -310,34 +378,37 @@ class _Writer:
             self._drop_placeholders(data, group)
         if name == "quic:packet_lost" and known is not None:
             _add_length(data, known)
+        self._look(name, data)
         if name == "quic:parameters_set" and self._target != "qvis":
             # qlog-dancer reads no such event without it.
             data.setdefault("unknown_parameters", [])
         kind = name.partition(":")[2]
-        category = _category(name)
-        if self._target != "dancer":
+        if self._target == "qvis":
             _adapt_to_qvis(kind, data)
-            if self._target == "qvis":
-                event["name"] = f"{category}:{_OLD_NAMES.get(kind, kind)}"
-            else:
-                event["category"] = category
+            event["name"] = f"{_category(name)}:{_OLD_NAMES.get(kind, kind)}"
         self.unordered |= event["time"] < self._last
         self._last = max(self._last, event["time"])
         self.record(event)
         self.events += 1
-        if self._target == "both" and name in {METRICS, PARAMETERS}:
-            self.record({**event, "name": f"{category}:{_OLD_NAMES[kind]}"})
+
+    def _look(self, name: str, data: Event) -> None:
+        """Remembers what there is to draw."""
+        self.seen.add(name)
+        for frame in data.get("frames") or ():
+            self.seen.add("frames")
+            if frame.get("frame_type") == "stream" and "payload_length" in frame.get("raw", {}):
+                self.seen.add(f"{name.partition(':')[2]} stream")
 
     def _drop_placeholders(self, data: Event, group: str) -> None:
         """Removes values that stand for "none": RTTs before the first sample, an unset ssthresh."""
         if "latest_rtt" in data:
-            self._seen.add((group, "rtt"))
-        elif (group, "rtt") not in self._seen:
+            self._sampled.add((group, "rtt"))
+        elif (group, "rtt") not in self._sampled:
             for rtt in ("min_rtt", "smoothed_rtt", "rtt_variance"):
                 data.pop(rtt, None)
         if data.get("ssthresh", NO_SSTHRESH) < NO_SSTHRESH:
-            self._seen.add((group, "ssthresh"))
-        elif (group, "ssthresh") not in self._seen:
+            self._sampled.add((group, "ssthresh"))
+        elif (group, "ssthresh") not in self._sampled:
             data.pop("ssthresh", None)
 
 

@@ -78,7 +78,7 @@ def tables(log: Log) -> dict[str, pl.DataFrame]:
         "trace": showable(str(log.trace.path)),
         "connection": log.trace.connection,
         "vantage": log.trace.vantage,
-        "program": log.trace.dialect.name,
+        "program": log.trace.program,
     }
     front = [pl.lit(value, pl.String).alias(name) for name, value in of.items()]
     summary = {name: [value] for name, value in asdict(log.summary()).items() if name not in of}

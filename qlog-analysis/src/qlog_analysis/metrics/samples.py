@@ -15,9 +15,14 @@ def is_slow_start(state: str) -> bool:
 
 
 def least_rtt_ms(trace: Trace) -> float | None:
-    """The least RTT as this end last knew it."""
-    known = trace.metrics["min_rtt_ms"].drop_nulls()
-    return float(known[-1]) if len(known) else None
+    """The least RTT that this end has measured.
+
+    NOTE: `min_rtt` is that of a window of time in some stacks and controllers, so that its last
+    value means something else in each.
+    """
+    least = trace.metrics.select("min_rtt_ms", "latest_rtt_ms").min().row(0)
+    known = [value for value in least if value is not None]
+    return float(min(known)) if known else None
 
 
 def slow_start_exit_s(states: pl.DataFrame) -> float | None:

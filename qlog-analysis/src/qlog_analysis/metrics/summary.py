@@ -147,7 +147,7 @@ def summarise(trace: Trace) -> Summary:
     return Summary(
         trace=showable(trace.path.name),
         connection=trace.connection,
-        program=trace.dialect.name,
+        program=trace.program,
         vantage=trace.vantage,
         duration_s=_duration_s(trace),
         delivered_bps=None if not span_s or size is None else size * 8 / span_s,
@@ -177,7 +177,10 @@ def warnings(trace: Trace) -> list[str]:
     """The problems that were met in a trace, for people."""
     out = []
     if trace.skipped:
-        out.append(f"{trace.skipped} of {trace.records} records could not be read; skipped")
+        out.append(
+            f"{trace.skipped} of {trace.records} records could not be read, or have impossible "
+            "values such as a negative window; skipped"
+        )
     if trace.unordered:
         out.append(f"{trace.unordered} events were out of order; sorted")
     if trace.truncated:

@@ -195,7 +195,7 @@ class QlogFile:
             raise NotQlogError(f"{path}: not a qlog trace: {what_is(block)}")
 
     def _read_document(self) -> bool:
-        """Reads a JSON document; returns false if there are no events in it."""
+        """Reads a JSON document; returns false if there is no trace in it, even an empty one."""
         parts = [self._rest]
         held = len(self._rest)
         while more := self._file.read(BLOCK_BYTES):
@@ -220,9 +220,9 @@ class QlogFile:
             self.documents = list(_salvaged(text))
             header = dict(re.findall(r'"(qlog_version|qlog_format)"\s*:\s*"([^"]*)"', text[:4096]))
         self.header = {key: value for key, value in header.items() if key != "traces"}
-        if not any(document.events for document in self.documents):
+        if not isinstance(traces, list) and not any(one.events for one in self.documents):
             self.documents = None
-        return self.documents is not None
+        return bool(self.documents)
 
     def blocks(self) -> Iterator[Block]:
         """Yields the records of a sequence after the header, some at a time."""

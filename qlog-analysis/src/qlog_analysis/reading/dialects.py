@@ -6,6 +6,7 @@ Everything is read in the form of main-schema-14 and quic-events-13: names such 
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +19,16 @@ NO_SSTHRESH = 2.0**63
 CONVERTED = "converter"
 """The header field of the files that this package writes."""
 
+STAND_INS = "stand_ins"
+"""The field of the converter in such a header that is true if packets in the file only stand in for
+packets that the original lacks."""
+
 METRICS = "quic:recovery_metrics_updated"
 PARAMETERS = "quic:recovery_parameters_set"
 
 _RTTS = ("min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance")
+
+_AMOUNTS = ("congestion_window", "bytes_in_flight", "ssthresh", "pacing_rate", "pto_count")
 
 # Names of main-schema-01 to -07 without their category, if they have changed since.
 _RENAMED = {
@@ -137,6 +144,9 @@ def _packet_type(value: Any) -> str:
 
 def _frame(frame: Event) -> Event:
     frame["frame_type"] = str(frame.get("frame_type", "unknown")).lower()
+    if "id" in frame:
+        # Draft-00, as picoquic writes it.
+        frame.setdefault("stream_id", frame.pop("id"))
     ranges = frame.get("acked_ranges")
     if ranges is not None:
         frame["acked_ranges"] = [[whole(number) for number in pair] for pair in ranges]
@@ -163,6 +173,9 @@ def _metrics(data: Event, dialect: Dialect) -> None:
             data[name] = float(data[name]) * dialect.rtt_ms
     if "pacing_rate" in data:
         data["pacing_rate"] = round(float(data["pacing_rate"]) * dialect.pacing_bits)
+    for name in (*_RTTS, *_AMOUNTS):
+        if float(data.get(name, 0)) < 0:
+            raise ValueError(f"{name} is {data[name]}; expected 0 or more")
 
 
 def whole(value: Any) -> int:
@@ -234,6 +247,38 @@ def recognise(header: Mapping[str, Any], trace: Mapping[str, Any], names: str) -
     if not header and '"name":"quic:' in names:
         return QUICHE
     return DRAFTS
+
+
+# The names of programs that write their own into the header of a trace; a name that is a part of
+# another comes after it.
+_PROGRAMS = (
+    "aioquic", "haskell quic", "lsquic", "msquic", "mvfst", "neqo", "ngtcp2", "picoquic", "quic-go",
+    "quiche", "quinn", "s2n-quic", "tquic", "xquic", "kwik", "noq",
+)  # fmt: skip
+
+
+def program_of(header: Mapping[str, Any], trace: Mapping[str, Any], dialect: Dialect) -> str:
+    """The program that sent, "unknown" if a trace does not tell.
+
+    Args:
+        header: the header of the file, or empty if it has none.
+        trace: the header of the trace in it.
+        dialect: the form of its events.
+    """
+    converter = header.get(CONVERTED)
+    if isinstance(converter, dict):
+        said = converter.get("program")
+        return said if isinstance(said, str) else "unknown"
+    if dialect not in (DRAFTS, CANONICAL):
+        return dialect.name
+    vantage = trace.get("vantage_point")
+    point = vantage if isinstance(vantage, dict) else {}
+    texts = (point.get("name"), header.get("title"), trace.get("title"), header.get("code_version"))
+    for text in texts:
+        for name in _PROGRAMS:
+            if isinstance(text, str) and re.search(rf"\b{name}\b", text.lower()):
+                return name
+    return "unknown"
 
 
 def _common(trace: Mapping[str, Any]) -> Mapping[str, Any]:

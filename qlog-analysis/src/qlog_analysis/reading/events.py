@@ -19,6 +19,10 @@ _Integer = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 """An integer of QUIC (RFC 9000 §16)."""
 
 
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+"""An amount of bytes or time, or a rate; less than none makes no sense."""
+
+
 class _Fields(msgspec.Struct, gc=False):
     """Fields of an object; they form no cycles, so that the garbage collector can ignore them."""
 
@@ -72,14 +76,14 @@ class _MetricsData(_Fields):
     vegas_status: float | None = None
     vegas_alpha_packets: float | None = None
     vegas_beta_packets: float | None = None
-    min_rtt: float | None = None
-    smoothed_rtt: float | None = None
-    latest_rtt: float | None = None
-    pto_count: float | None = None
-    congestion_window: float | None = None
-    bytes_in_flight: float | None = None
-    ssthresh: float | None = None
-    pacing_rate: float | None = None
+    min_rtt: _Amount | None = None
+    smoothed_rtt: _Amount | None = None
+    latest_rtt: _Amount | None = None
+    pto_count: _Amount | None = None
+    congestion_window: _Amount | None = None
+    bytes_in_flight: _Amount | None = None
+    ssthresh: _Amount | None = None
+    pacing_rate: _Amount | None = None
 
 
 class _Metrics(_Fields):

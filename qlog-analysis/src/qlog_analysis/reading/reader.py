@@ -20,12 +20,13 @@ import polars as pl
 from qlog_analysis.errors import NotQlogError, SeveralTracesError
 from qlog_analysis.reading.container import Document, Lines, QlogFile, looks_whole, salvage, values
 from qlog_analysis.reading.dialects import (
-    CANONICAL,
     CONVERTED,
     NO_SSTHRESH,
+    STAND_INS,
     Clock,
     Dialect,
     Translator,
+    program_of,
     recognise,
 )
 from qlog_analysis.reading.events import (
@@ -55,7 +56,8 @@ class Trace:
         group: the group_id of its events, if the trace has those of several connections.
         vantage: the end that logged it: "server", "client", "network" or "unknown". If the trace
             does not say, the packets tell, as long as all received ones were asked for.
-        dialect: the form of qlog that the program writes.
+        program: the program that sent, "unknown" if the trace does not say.
+        dialect: the form of qlog that the file has.
         sent: packets sent: `time_ms`, `packet_type`, `packet_number`, `length_bytes`.
         received: packets received, in the same columns; only those with acknowledgements unless
             all were asked for.
@@ -83,6 +85,7 @@ class Trace:
     number: int
     group: str
     vantage: str
+    program: str
     dialect: Dialect
     sent: pl.DataFrame
     received: pl.DataFrame
@@ -155,6 +158,8 @@ def read_traces(
         raise NotQlogError(f"{path}: cannot read the trace: {error.strerror}") from error
     if unpacked.damaged:
         readings[-1].truncated = True
+    for reading in readings:
+        reading.check(path)
     several = len(readings) > 1
     return [trace for reading in readings for trace in reading.traces(path, several)]
 
@@ -289,10 +294,9 @@ class _Reading:
         self._trace = trace
         self._dialect = dialect
         self._translate = Translator(dialect, Clock(trace, dialect.from_first_event))
-        self._twice = dialect is CANONICAL and header[CONVERTED].get("for") == "both"
         received_kind = RECEIVED if received else RECEIVED_ACKS
         self._kinds = (SENT, received_kind, METRICS, STATES, LOST, ACKED)
-        self._regular = Regular(self._kinds, _COPIES if self._twice else None)
+        self._regular = Regular(self._kinds)
         self._connections: dict[str, _Tables] = {}
         self._records = 0
         self._skipped = 0
@@ -301,7 +305,7 @@ class _Reading:
 
     def lines(self, lines: Lines) -> None:
         """Takes records of JSON-SEQ or JSON lines."""
-        texts = _once(lines.texts) if self._twice else lines.texts
+        texts = lines.texts
         self._records += lines.undecodable
         self._skipped += lines.undecodable
         self.truncated = lines.cut_off
@@ -353,6 +357,20 @@ class _Reading:
             self._connections[group] = _Tables(self._kinds)
         return self._connections[group]
 
+    def check(self, path: Path) -> None:
+        """Refuses a trace that has records, none of which can be read.
+
+        Raises:
+            NotQlogError: it is such a trace.
+        """
+        if 0 < self._records == self._skipped:
+            said = self._header.get("qlog_version")
+            form = f"; the file says that it is qlog {said!r}" if said else ""
+            raise NotQlogError(
+                f"{path}: none of its {self._records} records is an event of draft-01 to "
+                f"main-schema-14{form}"
+            )
+
     def traces(self, path: Path, several: bool) -> list[Trace]:
         """The trace of each connection, at least one."""
         if not self._connections:
@@ -367,6 +385,9 @@ class _Reading:
         if self._start_ms is not None:
             tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
         sent, received, acks, metrics, states, losses, _, acked = tables
+        converter = self._header.get(CONVERTED)
+        if isinstance(converter, dict) and converter.get(STAND_INS):
+            sent = sent.clear()
         # Another name for the largest of them would keep its columns while they are filled.
         del tables
         # Translated events are in the drafts' units already.
@@ -381,6 +402,7 @@ class _Reading:
             number=self._number,
             group=group,
             vantage=_vantage(self._trace, sent, received),
+            program=program_of(self._header, self._trace, self._dialect),
             dialect=self._dialect,
             sent=sent,
             received=received,
@@ -415,14 +437,6 @@ def _first_ms(texts: pl.Series, clock: Clock) -> float | None:
         except (KeyError, TypeError, ValueError):
             continue
     return None
-
-
-_COPIES = "recovery:"
-
-
-def _once(texts: pl.Series) -> pl.Series:
-    """The records without the copies of events under their old name, which qvis needs."""
-    return texts.filter(~texts.str.contains(f'"name":"{_COPIES}', literal=True))
 
 
 def _text(event: Mapping[str, Any]) -> str:

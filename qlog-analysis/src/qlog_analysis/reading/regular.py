@@ -25,8 +25,7 @@ _MOST_NAMES = 500
 _LF = b"\n"
 
 
-_OTHER = 254
-_COPY = 255
+_OTHER = 255
 
 
 class _Nothing(msgspec.Struct, gc=False):
@@ -55,12 +54,11 @@ class Decoded:
 class Regular:
     """Decodes the blocks of a trace, once it has seen the names of its events."""
 
-    def __init__(self, kinds: Sequence[Kind], copies: str | None) -> None:
-        """Takes the kinds that are read, and the start of the names of events that do not count."""
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        """Takes the kinds that are read."""
         self._kinds = kinds
-        self._copies = copies
         self._events: dict[str, type[msgspec.Struct]] = {}
-        # The place of an event's kind, or one of the two codes that stand for no kind.
+        # The place of an event's kind, or the code that stands for no kind.
         self._codes: dict[type[msgspec.Struct], int] = {}
         self._decoder: msgspec.json.Decoder[Any] | None = None
 
@@ -83,13 +81,10 @@ class Regular:
         text = f'"name":"{name}"'
         base: type[msgspec.Struct] = _Nothing
         code = _OTHER
-        if self._copies is not None and name.startswith(self._copies):
-            code = _COPY
-        else:
-            for place, kind in enumerate(self._kinds):
-                if kind.marker in text:
-                    base, code = kind.event, place
-                    break
+        for place, kind in enumerate(self._kinds):
+            if kind.marker in text:
+                base, code = kind.event, place
+                break
         event = msgspec.defstruct("Event", [], bases=(base,), tag_field="name", tag=name, gc=False)
         self._codes[event] = code
         return event
@@ -114,4 +109,4 @@ class Regular:
             list(compress(events, codes.translate(_only(code)))) if code in codes else []
             for code in range(len(self._kinds))
         ]
-        return Decoded(of_kinds, records - codes.count(_COPY))
+        return Decoded(of_kinds, records)

@@ -40,6 +40,14 @@ impl Endpoint for Factory {
     }
 }
 
+/// The unit of ACK frames' delays, in microseconds: `ack_delay_exponent` is 3 if a peer does not say
+/// otherwise (RFC 9000 §18.2).
+const ACK_DELAY_UNIT: u32 = 8;
+
+/// The packets that s2n-quic's receiver acknowledges at once. It keeps the ACK of fewer for
+/// `max_ack_delay`.
+const PACKETS_PER_ACK: usize = 10;
+
 /// A controller behind s2n-quic's interface.
 #[derive(Clone, Debug)]
 pub struct Adapter {
@@ -48,10 +56,14 @@ pub struct Adapter {
     bytes_in_flight: usize,
     clock: Clock,
     numbers: Numbers,
-    /// The packet that the RTT was last measured by, until its ACK has been told.
-    measured: Option<u64>,
+    /// The packet that the RTT was last measured by, and the peer's acknowledgment delay, until its
+    /// ACK has been told.
+    measured: Option<(u64, Option<Duration>)>,
+    /// The smoothed RTT after the last sample.
+    smoothed: Duration,
     /// False if the last packet left nothing to send, and room in the window.
     window_is_used: bool,
+    patience: Patience,
     /// True from a reduction on until a packet is sent: one may be, whatever the window says (RFC
     /// 9002 §7.3.2).
     may_retransmit: bool,
@@ -59,11 +71,38 @@ pub struct Adapter {
     packets: Vec<PacketInfo>,
 }
 
+/// If the peer keeps its ACKs for longer than the path takes, since the window holds fewer packets
+/// than it waits for.
+///
+/// NOTE: such a window is sent once in `max_ack_delay`, whatever the path permits: 2 Mbit/s over an
+/// RTT of 0.1 ms. It is lifted to [`PACKETS_PER_ACK`]. They cannot build a queue, as the path is empty
+/// while the peer waits; if one of them is lost or marked nevertheless, no window is lifted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    Unknown,
+    KeepsAcks,
+    MustNotLift,
+}
+
+impl Patience {
+    /// An ACK measured this RTT, the peer's delay included, of a window that was used.
+    fn on_sample(&mut self, measured: Duration, ack_delay: Duration, max_ack_delay: Duration) {
+        let rtt = measured.saturating_sub(ack_delay);
+        *self = match *self {
+            Patience::Unknown if ack_delay > rtt => Patience::KeepsAcks,
+            Patience::KeepsAcks if rtt > max_ack_delay => Patience::Unknown,
+            unchanged => unchanged,
+        };
+    }
+}
+
 /// The number and the size of a sent packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     number: u64,
     bytes: usize,
+    /// True if the controller's own window had no room for it.
+    is_lifted: bool,
 }
 
 /// Translates s2n-quic's times, whose origin is hidden.
@@ -118,7 +157,9 @@ impl Adapter {
             numbers: Numbers::since(clock.epoch),
             clock,
             measured: None,
+            smoothed: Duration::ZERO,
             window_is_used: false,
+            patience: Patience::Unknown,
             may_retransmit: false,
             packets: Vec::new(),
         }
@@ -127,6 +168,30 @@ impl Adapter {
     /// The controller, for its phase and figures.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
+    }
+
+    fn window_bytes(&self) -> usize {
+        let window_bytes = self.controller.window_bytes();
+        match self.patience {
+            Patience::KeepsAcks => window_bytes.max(PACKETS_PER_ACK * self.datagram_bytes),
+            Patience::Unknown | Patience::MustNotLift => window_bytes,
+        }
+    }
+
+    /// The peer's acknowledgment delay of the last sample, to 64 ns. s2n-quic does not tell it, but
+    /// what it took off the sample is what is missing from the smoothed RTT (RFC 9002 §5.3).
+    ///
+    /// NOTE: s2n-quic takes the field of the ACK frame for microseconds, and so an eighth of the
+    /// delay if the peer counts as most do ([`ACK_DELAY_UNIT`]).
+    fn ack_delay(&self, rtt: &RttEstimator, now: Timestamp) -> Option<Duration> {
+        // The first sample is the smoothed RTT.
+        if rtt.first_rtt_sample() == Some(now) {
+            return None;
+        }
+        let old = self.smoothed / 8 * 7;
+        let adjusted = rtt.smoothed_rtt().saturating_sub(old).saturating_mul(8);
+        let taken = rtt.latest_rtt().saturating_sub(adjusted);
+        Some(taken.saturating_mul(ACK_DELAY_UNIT))
     }
 
     fn estimate(rtt: &RttEstimator) -> RttEstimate {
@@ -142,10 +207,7 @@ impl CongestionController for Adapter {
     type PacketInfo = Sent;
 
     fn congestion_window(&self) -> u32 {
-        self.controller
-            .window_bytes()
-            .try_into()
-            .unwrap_or(u32::MAX)
+        self.window_bytes().try_into().unwrap_or(u32::MAX)
     }
 
     fn bytes_in_flight(&self) -> u32 {
@@ -153,8 +215,7 @@ impl CongestionController for Adapter {
     }
 
     fn is_congestion_limited(&self) -> bool {
-        let window_bytes = self.controller.window_bytes();
-        window_bytes.saturating_sub(self.bytes_in_flight) < self.datagram_bytes
+        self.window_bytes().saturating_sub(self.bytes_in_flight) < self.datagram_bytes
     }
 
     fn requires_fast_retransmission(&self) -> bool {
@@ -174,6 +235,8 @@ impl CongestionController for Adapter {
         let sent = Sent {
             number: self.numbers.next(time_sent),
             bytes: sent_bytes,
+            is_lifted: self.patience == Patience::KeepsAcks
+                && self.bytes_in_flight.saturating_add(sent_bytes) > self.controller.window_bytes(),
         };
         // A packet that is not congestion-controlled.
         if sent_bytes == 0 {
@@ -194,12 +257,13 @@ impl CongestionController for Adapter {
     fn on_rtt_update<P: Publisher>(
         &mut self,
         time_sent: Timestamp,
-        _now: Timestamp,
-        _rtt: &RttEstimator,
+        now: Timestamp,
+        rtt: &RttEstimator,
         _publisher: &mut P,
     ) {
         let time_sent = self.clock.instant(time_sent);
-        self.measured = Some(self.numbers.of(time_sent));
+        self.measured = Some((self.numbers.of(time_sent), self.ack_delay(rtt, now)));
+        self.smoothed = rtt.smoothed_rtt();
     }
 
     /// s2n-quic tells the sum of the ACK frame's packets and the newest of them. Controllers count
@@ -234,15 +298,23 @@ impl CongestionController for Adapter {
             time_sent,
             size_bytes: newest.bytes.min(bytes),
         });
+        // Of an ACK that the RTT was measured by, the newest packet is the one that it was measured
+        // by, unless that was of another path.
+        let measured = self.measured.take();
+        let measured = measured.filter(|(packet, _)| *packet == self.numbers.of(time_sent));
+        let ack_delay = measured.and_then(|(_, ack_delay)| ack_delay);
         if self.window_is_used {
             self.controller.on_cwnd_limited(now);
+            if let Some(ack_delay) = ack_delay {
+                let measured = now.saturating_duration_since(time_sent);
+                self.patience
+                    .on_sample(measured, ack_delay, rtt.max_ack_delay());
+            }
         }
         let ack = Ack {
             now,
-            // Of an ACK that the RTT was measured by, the newest packet is the one that it was
-            // measured by, unless that was of another path.
-            measures_rtt: self.measured.take() == Some(self.numbers.of(time_sent)),
-            ack_delay: None,
+            measures_rtt: measured.is_some(),
+            ack_delay,
             rtt: Adapter::estimate(rtt),
             bytes_in_flight: self.bytes_in_flight,
         };
@@ -264,6 +336,9 @@ impl CongestionController for Adapter {
             now: self.clock.instant(now),
             persistent_congestion: Some(persistent_congestion),
         };
+        if packet.is_lifted {
+            self.patience = Patience::MustNotLift;
+        }
         let before = self.controller.window_bytes();
         let lost = PacketInfo {
             packet_number: packet.number,
@@ -289,7 +364,10 @@ impl CongestionController for Adapter {
         _publisher: &mut P,
     ) {
         let now = self.clock.instant(now);
-        let largest_acked = self.measured.unwrap_or_default();
+        if self.window_bytes() > self.controller.window_bytes() {
+            self.patience = Patience::MustNotLift;
+        }
+        let largest_acked = self.measured.map_or(0, |(packet, _)| packet);
         self.controller.on_congestion_marks(&CongestionMarks {
             now,
             packets: ce_count,

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use gallop::Algorithm;
 use gallop::catalog::CATALOG;
+use gallop::controller::{
+    Ack, CongestionMarks, Controller, Figure, Loss, PacketInfo, PathConfig, SentPacket,
+};
+use gallop::stack::Factory;
 use gallop::stack::s2n_quic::{Adapter, Sent};
 use proptest::prelude::*;
 use s2n_quic_core::event::builder::{BbrState, SlowStartExitCause};
@@ -18,6 +22,7 @@ use s2n_quic_core::recovery::congestion_controller::{
     CongestionController, Endpoint, PathInfo, Publisher,
 };
 use s2n_quic_core::time::{Clock, NoopClock, Timestamp};
+use s2n_quic_core::transport::parameters::MaxAckDelay;
 
 /// Publishes nothing and draws nothing.
 struct Nothing;
@@ -169,6 +174,115 @@ fn every_controller_fills_the_path_and_delay_based_ones_keep_the_queue_short() {
     }
 }
 
+/// A controller with a window of two datagrams, which keeps the last acknowledgment delay.
+#[derive(Clone, Debug)]
+struct Two {
+    datagram_bytes: usize,
+    ack_delay: Option<Duration>,
+}
+
+impl Two {
+    fn adapter() -> (Adapter, usize) {
+        let address = SocketAddress::default();
+        let path = PathInfo::new(&mtu::Config::default(), &address);
+        let datagram_bytes = path.max_datagram_size.into();
+        let build = |path: &PathConfig| -> Box<dyn Controller> {
+            Box::new(Two {
+                datagram_bytes: path.max_datagram_size_bytes,
+                ack_delay: None,
+            })
+        };
+        (
+            Factory(build).new_congestion_controller(path),
+            datagram_bytes,
+        )
+    }
+}
+
+impl Controller for Two {
+    fn on_packet_sent(&mut self, _packet: &SentPacket) {}
+    fn on_packets_acked(&mut self, ack: &Ack, _packets: &[PacketInfo]) {
+        assert!(ack.measures_rtt);
+        self.ack_delay = ack.ack_delay;
+    }
+    fn on_packets_lost(&mut self, _loss: &Loss, _packets: &[PacketInfo]) {}
+    fn on_congestion_marks(&mut self, _marks: &CongestionMarks) {}
+    fn on_mtu_update(&mut self, _max_datagram_size_bytes: usize) {}
+    fn window_bytes(&self) -> usize {
+        2 * self.datagram_bytes
+    }
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        if let Some(delay) = self.ack_delay {
+            sink(Figure::ms("ack_delay_ms", delay));
+        }
+    }
+}
+
+/// A window of two datagrams that is sent again and again, and the window that s2n-quic is told, in
+/// datagrams, after ACKs with such RTTs and delays.
+fn windows(samples: &[(Duration, Duration)], lost: Option<usize>) -> Vec<usize> {
+    let (mut adapter, bytes) = Two::adapter();
+    let mut rtt = RttEstimator::new(Duration::from_millis(333));
+    rtt.on_max_ack_delay(MaxAckDelay::RECOMMENDED);
+    let mut now = Duration::ZERO;
+    let mut windows = Vec::new();
+    for (place, &(path_rtt, delay)) in samples.iter().enumerate() {
+        let sent_at = at(now);
+        let mut sent = Vec::new();
+        while !adapter.is_congestion_limited() {
+            let used = Some(false);
+            sent.push(adapter.on_packet_sent(sent_at, bytes, used, &rtt, &mut Nothing));
+        }
+        let newest = *sent.last().unwrap();
+        now += path_rtt + delay;
+        let space = PacketNumberSpace::ApplicationData;
+        rtt.update_rtt(delay / 8, path_rtt + delay, at(now), true, space);
+        adapter.on_rtt_update(sent_at, at(now), &rtt, &mut Nothing);
+        let mut acked = sent.len() * bytes;
+        if lost == Some(place) {
+            acked -= bytes;
+            let lost = sent[sent.len() - 2];
+            let (now, size) = (at(now), bytes as u32);
+            adapter.on_packet_lost(size, lost, false, true, &mut Nothing, now, &mut Nothing);
+        }
+        adapter.on_ack(
+            sent_at,
+            acked,
+            newest,
+            &rtt,
+            &mut Nothing,
+            at(now),
+            &mut Nothing,
+        );
+        windows.push(adapter.congestion_window() as usize / bytes);
+    }
+    windows
+}
+
+#[test]
+fn a_window_that_waits_for_the_peer_and_not_for_the_path_is_lifted() {
+    let (short, long) = (Duration::from_micros(100), Duration::from_millis(40));
+    let delay = Duration::from_millis(25);
+    let none = Duration::ZERO;
+    let samples = [(short, none), (short, delay), (short, none), (long, none)];
+    assert_eq!(windows(&samples, None), [2, 10, 10, 2]);
+    assert_eq!(windows(&[(long, none), (long, delay)], None), [2, 2]);
+}
+
+#[test]
+fn no_window_is_lifted_again_once_it_lost_a_packet() {
+    let (rtt, delay) = (Duration::from_micros(100), Duration::from_millis(25));
+    let samples = [
+        (rtt, Duration::ZERO),
+        (rtt, delay),
+        (rtt, delay),
+        (rtt, delay),
+    ];
+    assert_eq!(windows(&samples, Some(2)), [2, 10, 2, 2]);
+    // A loss of the controller's own window says nothing about the lifted one.
+    assert_eq!(windows(&samples, Some(1)), [2, 10, 10, 10]);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Sent(u16, Option<bool>),
@@ -193,6 +307,43 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 proptest! {
+    /// The field of the ACK frame counts eight microseconds, and s2n-quic takes it for microseconds.
+    #[test]
+    fn the_peers_acknowledgment_delay_is_told(
+        samples in proptest::collection::vec((10..300_000u64, 0..25_000u64), 2..50),
+    ) {
+        let (mut adapter, _) = Two::adapter();
+        let mut rtt = RttEstimator::new(Duration::from_millis(333));
+        rtt.on_max_ack_delay(MaxAckDelay::RECOMMENDED);
+        let mut now = Duration::ZERO;
+        for (place, &(rtt_us, delay_us)) in samples.iter().enumerate() {
+            // The first sample is the smallest RTT: s2n-quic takes nothing off below that.
+            let (rtt_us, delay_us) = match place {
+                0 => (5, 0),
+                _ => (rtt_us, delay_us / 8 * 8),
+            };
+            let sample = Duration::from_micros(rtt_us + delay_us);
+            let limited = Some(false);
+            let sent = adapter.on_packet_sent(at(now), 1200, limited, &rtt, &mut Nothing);
+            let sent_at = at(now);
+            now += sample;
+            rtt.update_rtt(
+                Duration::from_micros(delay_us / 8),
+                sample,
+                at(now),
+                true,
+                PacketNumberSpace::ApplicationData,
+            );
+            adapter.on_rtt_update(sent_at, at(now), &rtt, &mut Nothing);
+            adapter.on_ack(sent_at, 1200, sent, &rtt, &mut Nothing, at(now), &mut Nothing);
+            let mut told = None;
+            adapter.controller().figures(&mut |figure| told = Some(figure.value));
+            prop_assert_eq!(told.is_some(), place > 0);
+            let error_us = told.unwrap_or_default() * 1e3 - delay_us as f64;
+            prop_assert!(error_us.abs() < 0.064, "{told:?} ms, not {delay_us} us");
+        }
+    }
+
     #[test]
     fn any_calls_in_any_order_leave_a_window(calls in proptest::collection::vec((0..200_000u64, call()), 0..80)) {
         for entry in CATALOG {

@@ -68,6 +68,9 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
             "--workspace",
         ]))
     })?;
+    check("a transfer over s2n-quic", || {
+        transfer_over_s2n_quic(&cargo, &target)
+    })?;
     check("the plug point without the patches after it", || {
         quiche_tests::plug_point(&root, 1)
     })?;
@@ -114,6 +117,20 @@ fn one_stack(cargo: &impl Fn(&[&str]) -> Command) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Tests the example that has a workspace of its own, if Rust is new enough for it.
+fn transfer_over_s2n_quic(cargo: &impl Fn(&[&str]) -> Command, target: &Path) -> Result<()> {
+    let version = process::output(Command::new("rustc").arg("--version"))?;
+    let minor = version.split('.').nth(1);
+    let minor: u32 = minor.and_then(|minor| minor.parse().ok()).unwrap_or(0);
+    if minor < 95 {
+        println!("skipped: s2n-quic needs Rust 1.95, and this is {version}");
+        return Ok(());
+    }
+    let manifest = "examples/s2n-quic/Cargo.toml";
+    let mut test = cargo(&["test", "--locked", "--release", "--manifest-path", manifest]);
+    process::run(test.arg("--target-dir").arg(target.join("s2n-quic")))
 }
 
 /// Runs the small matrix, if the system permits paths.

@@ -10,6 +10,7 @@ mod job;
 mod papers;
 mod process;
 mod quiche_tests;
+mod sensitivity;
 mod setup;
 mod test;
 
@@ -41,6 +42,7 @@ enum Command {
     Papers(papers::Arguments),
     Test(test::Arguments),
     QuicheTests(quiche_tests::Arguments),
+    Sensitivity(sensitivity::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Papers(arguments) => done(papers::run(&arguments)),
         Command::Test(arguments) => done(test::run(&arguments)),
         Command::QuicheTests(arguments) => done(quiche_tests::run(&arguments)),
+        Command::Sensitivity(arguments) => done(sensitivity::run(&arguments)),
     };
     match result {
         Ok(code) => code,

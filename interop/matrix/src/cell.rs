@@ -97,10 +97,6 @@ impl Cell {
                 return Ok(Outcome::failed(reason, Some(Role::Server), 0.0));
             }
         }
-        let flow = match self.case.has_cross_traffic {
-            true => Some(TcpFlow::start(&path, CUBIC, None)?),
-            false => None,
-        };
         let requests: Vec<String> = names(self.case)
             .into_iter()
             .map(|(name, _)| format!("https://{}:443/{name}", self.case.host()))
@@ -118,6 +114,12 @@ impl Cell {
             path.client(),
             is_over,
         )?;
+        // Together with the client, as in the interop runner: a queue that stands before the client comes
+        // would be part of its BaseRTT.
+        let flow = match self.case.has_cross_traffic {
+            true => Some(TcpFlow::start(&path, CUBIC, None)?),
+            false => None,
+        };
         let ended = client.wait(self.case.timeout())?;
         let seconds = start.elapsed().as_secs_f64();
         let tcp_kbps = flow.map(|flow| flow.stop() / 1e3);

@@ -10,6 +10,9 @@ use gallop::controller::{
 
 use crate::life::{Event, Life, Selection, Span};
 
+/// The document with the diagram of canter's phases.
+const CANTER: &str = include_str!("../../docs/canter.md");
+
 /// Lives `life` under every controller with its default options, and with the ones that lie far
 /// from them.
 ///
@@ -83,6 +86,7 @@ impl Connection {
     }
 
     fn happen(&mut self, event: &Event) {
+        let before = self.controller.phase_name();
         match *event {
             Event::Fill { datagrams, .. } => self.fill(datagrams.into()),
             Event::Send {
@@ -123,6 +127,20 @@ impl Connection {
             }
         }
         self.check();
+        self.check_transition(before);
+    }
+
+    /// Canter's phases follow one another as its document draws it. Recovery may come in all of them.
+    fn check_transition(&self, before: &'static str) {
+        let after = self.controller.phase_name();
+        if self.name == "canter" && before != after && ![before, after].contains(&"recovery") {
+            let transition = format!("{before} --> {after}:");
+            assert!(
+                CANTER.contains(&transition),
+                "{transition} {:?}",
+                self.controller
+            );
+        }
     }
 
     fn fill(&mut self, datagrams: usize) {

@@ -87,7 +87,7 @@ def test_the_report_needs_nothing_else(reported: Path) -> None:
     page = Page((reported / "report.html").read_text())
     assert page.open == []
     assert page.tags["link"] == page.tags["img"] == 0
-    assert page.tags["svg"] == 8
+    assert page.tags["svg"] == 9
     assert page.tags["details"] == 2
     assert all(source.startswith("#") for source in page.sources)
     assert not re.findall(r"url\((?!#)", (reported / "report.html").read_text())

@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 COLUMNS = 500
 """The columns of a plot whose extremes are kept; few, because a page holds many plots."""
 
+FINE_COLUMNS = 2000
+"""Those of a plot into which one can zoom."""
+
 
 @dataclass(frozen=True, slots=True)
 class Course:
@@ -41,13 +44,17 @@ class FlowCourse:
     Attributes:
         whole: all of it.
         beginning: its start, in finer steps.
+        fine: all of it, to zoom into.
         lost_s: the times at which packets were declared lost.
+        states: the states of its controller, with the times from which they held.
         warnings: the problems that were met in its trace.
     """
 
     whole: Course
     beginning: Course
+    fine: Course
     lost_s: Floats
+    states: tuple[tuple[float, str], ...]
     warnings: tuple[str, ...]
 
 
@@ -91,22 +98,31 @@ def reduce(trace: Trace, flow: FlowTask) -> FlowCourse:
     skipped = trace.skipped
     tail = "; the file ends in the middle of one" if trace.truncated else ""
     return FlowCourse(
-        whole=_course(trace, flow, flow.duration_s, flow.bin_s),
-        beginning=_course(trace, flow, beginning_s(flow.duration_s), flow.bin_s / 2),
+        whole=_course(trace, flow, flow.duration_s, flow.bin_s, COLUMNS),
+        beginning=_course(trace, flow, beginning_s(flow.duration_s), flow.bin_s / 2, COLUMNS),
+        fine=_course(trace, flow, flow.duration_s, flow.bin_s / 4, FINE_COLUMNS),
         lost_s=losses(trace)["lost_ms"].to_numpy() / 1000,
+        states=_states(trace),
         warnings=(f"{skipped} of {trace.records} records could not be read and were skipped{tail}",)
         if skipped
         else (),
     )
 
 
-def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
+def _states(trace: Trace) -> tuple[tuple[float, str], ...]:
+    """The states of the controller; that the application has nothing to send is none of them."""
+    states = trace.states.filter(pl.col("state") != "application_limited")
+    changed = states.filter(pl.col("state") != pl.col("state").shift().fill_null(""))
+    return tuple((time / 1000, state) for time, state in changed.iter_rows())
+
+
+def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float, columns: int) -> Course:
     metrics = trace.metrics
     seconds = metrics["time_ms"].to_numpy() / 1000
 
     def drawn(column: pl.Series, scale: float = 1.0) -> Series:
         values = column.cast(pl.Float64).fill_null(np.nan).to_numpy() * scale
-        return thinned(changes(seconds, values).between(0.0, end_s), COLUMNS).until(end_s)
+        return thinned(changes(seconds, values).between(0.0, end_s), columns).until(end_s)
 
     packet = 1 / flow.datagram_bytes
     own = metrics["vegas_base_rtt_ms"]
@@ -116,7 +132,7 @@ def _course(trace: Trace, flow: FlowTask, end_s: float, bin_s: float) -> Course:
         window_packets=drawn(metrics["window_bytes"], packet),
         ssthresh_packets=drawn(metrics["ssthresh_bytes"], packet),
         in_flight_packets=drawn(metrics["in_flight_bytes"], packet),
-        rtt_ms=thinned(rtt_ms.between(0.0, end_s), COLUMNS),
+        rtt_ms=thinned(rtt_ms.between(0.0, end_s), columns),
         smoothed_rtt_ms=drawn(metrics["smoothed_rtt_ms"]),
         base_rtt_ms=drawn(metrics["min_rtt_ms"] if own.is_null().all() else own),
         backlog_packets=drawn(metrics["vegas_backlog_packets"]),

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from qlog_analysis.drawing.reduction import COLUMNS, Course, FlowCourse, beginning_s
-from qlog_analysis.drawing.style import BAND, FAINT, INK, SOFT, Look, legend, step, style
+from qlog_analysis.drawing.style import BAND, FAINT, INK, SOFT, Look, legend, look, step, style
 from qlog_analysis.drawing.svg import Picture, picture
 from qlog_analysis.metrics.series import Series, thinned
 
@@ -28,6 +28,7 @@ class RunCourse:
         look: its look in all plots.
         flows: its flows.
         queue: packets at the bottleneck; empty if it was not recorded.
+        goodput_bps: stream bytes that all flows delivered, as a rate; empty if it was not recorded.
         alpha: the lower threshold of the backlog in packets, if the controller has one.
         beta: the upper threshold.
         available_window: the windows, in packets, between which it keeps its thresholds.
@@ -38,6 +39,7 @@ class RunCourse:
     look: Look
     flows: tuple[FlowCourse, ...]
     queue: Series
+    goodput_bps: Series
     alpha: float | None
     beta: float | None
     available_window: tuple[float, float] | None
@@ -52,6 +54,7 @@ class PathCourses:
         runs: the runs.
         duration_s: their duration.
         payload_bps: the bottleneck's rate less IP and UDP headers.
+        packet_s: the time that the bottleneck takes for a packet.
         rate_bin_s: the time over which sending rates are averaged.
         buffer_packets: the bottleneck's buffer, if it is counted in packets.
     """
@@ -60,6 +63,7 @@ class PathCourses:
     runs: tuple[RunCourse, ...]
     duration_s: float
     payload_bps: float
+    packet_s: float
     rate_bin_s: float
     buffer_packets: float | None
 
@@ -83,12 +87,18 @@ _START = "start"
 
 def count(path: PathCourses) -> int:
     """The number of plots that `draw` makes."""
-    return len(_OVERLAYS) + 1 + len(path.runs)
+    return len(_overlays(path)) + 1 + len(path.runs)
+
+
+def _overlays(path: PathCourses) -> dict[str, "_Overlay"]:
+    """The quantities that were recorded."""
+    recorded = any(len(run.goodput_bps.value) for run in path.runs)
+    return {key: one for key, one in _OVERLAYS.items() if recorded or key != "goodput"}
 
 
 def draw(path: PathCourses) -> Iterator[Plot]:
     """Draws all runs on shared axes, then each by itself."""
-    for key, overlay in _OVERLAYS.items():
+    for key, overlay in _overlays(path).items():
         yield _plot(path, key, overlay.title, None, overlay)
     yield _plot(path, _START, f"The first {beginning_s(path.duration_s):g} s", None, None)
     for run in path.runs:
@@ -119,6 +129,17 @@ def _losses(run: RunCourse, end_s: float) -> Series:
     return thinned(count.between(0, end_s), COLUMNS).until(end_s)
 
 
+def _goodput(part: "_Part") -> Series:
+    whole = part.run.goodput_bps
+    return Series(whole.time_s, whole.value / 1e6).between(0, part.end_s).until(part.end_s)
+
+
+def wander(series: Series) -> float:
+    """The sum of all changes, by which a line covers others."""
+    values = series.value[~np.isnan(series.value)]
+    return float(np.abs(np.diff(values)).sum())
+
+
 def _total(series: Sequence[Series]) -> Series:
     """The sum of series over the same bins, in megabits per second."""
     total = np.sum([one.value for one in series], axis=0) / 1e6
@@ -147,6 +168,7 @@ class _Overlay:
         lines: the series that are drawn of a run.
         each_flow: true if there is a line for each flow.
         from_zero: true if the axis starts at zero.
+        capacity: true if the bottleneck's rate is drawn too.
     """
 
     title: str
@@ -154,9 +176,13 @@ class _Overlay:
     lines: Callable[[_Part], list[Series]]
     each_flow: bool = False
     from_zero: bool = True
+    capacity: bool = False
 
 
 _OVERLAYS = {
+    "goodput": _Overlay(
+        "Goodput of all flows", "Mbit/s", lambda part: [_goodput(part)], capacity=True
+    ),
     "window": _Overlay(
         "Congestion window",
         "packets",
@@ -164,7 +190,10 @@ _OVERLAYS = {
         each_flow=True,
     ),
     "rate": _Overlay(
-        "Sending rate", "Mbit/s", lambda part: [_total([flow.sent_bps for flow in part.flows()])]
+        "Sending rate",
+        "Mbit/s",
+        lambda part: [_total([flow.sent_bps for flow in part.flows()])],
+        capacity=True,
     ),
     "rtt": _Overlay(
         "Round-trip time, smoothed",
@@ -192,9 +221,10 @@ def _overlay(path: PathCourses, overlay: _Overlay) -> Figure:
 
 
 def _start(path: PathCourses) -> Figure:
-    figure = Figure(figsize=(10, 2.6 * len(_OVERLAYS)), layout="constrained")
-    all_axes = figure.subplots(len(_OVERLAYS), sharex=True)
-    for axes, overlay in zip(all_axes, _OVERLAYS.values(), strict=True):
+    overlays = _overlays(path)
+    figure = Figure(figsize=(10, 2.6 * len(overlays)), layout="constrained")
+    all_axes = figure.subplots(len(overlays), sharex=True)
+    for axes, overlay in zip(all_axes, overlays.values(), strict=True):
         _draw_overlay(axes, path, overlay, beginning_s(path.duration_s), beginning=True)
     all_axes[-1].set_xlabel("time (s)")
     _legend_of_runs(figure, path)
@@ -219,18 +249,21 @@ def _draw_overlay(
     most = max(path.runs, key=lambda run: len(run.flows))
     axes.set_title(overlay.title + (_which(most) if overlay.each_flow else ""))
     axes.set_ylabel(overlay.unit)
-    for order, run in enumerate(path.runs):
-        lines = overlay.lines(_Part(run, end_s, beginning))
-        for line in lines[:MOST_FLOWS]:
-            # The first run lies on top: it is the one that is compared with the others.
+    drawn = [(run, overlay.lines(_Part(run, end_s, beginning))[:MOST_FLOWS]) for run in path.runs]
+    # What wanders most would hide the others, and lies below them.
+    drawn.sort(key=lambda one: -max(map(wander, one[1]), default=0.0))
+    for order, (run, lines) in enumerate(drawn):
+        for line in lines:
             step(
                 axes,
                 line,
                 color=run.look.colour,
                 linestyle=run.look.dash,
-                alpha=0.9 if len(lines) == 1 else 0.5,
-                zorder=2 + (len(path.runs) - order) / 100,
+                alpha=0.75 if len(lines) == 1 else 0.5,
+                zorder=2 + order / 100,
             )
+    if overlay.capacity:
+        axes.axhline(path.payload_bps / 1e6, color=INK, linestyle="--", linewidth=1.1)
     axes.set_xlim(0, end_s)
     if overlay.from_zero:
         axes.set_ylim(bottom=0)
@@ -291,13 +324,14 @@ def _title(axes: Axes, title: str, unit: str) -> None:
     axes.set_ylabel(unit)
 
 
-def _window_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
+def _window_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     _title(axes, f"Congestion window{_which(run)}", "packets")
     top_of_band = 0.0
     if run.available_window is not None:
         axes.axhspan(*run.available_window, color=BAND, label="available window")
         top_of_band = run.available_window[1]
     flows = _drawn(run)
+    _phases(axes, run, path.duration_s)
     names = zip(_once("in flight"), _once("ssthresh"), _once("window"), strict=False)
     for flow, (in_flight, ssthresh, window) in zip(flows, names, strict=False):
         step(axes, flow.in_flight_packets, in_flight, color=FAINT, linewidth=0.8)
@@ -312,6 +346,38 @@ def _window_panel(axes: Axes, _: PathCourses, run: RunCourse) -> None:
     ]
     if tops and max(tops) > 0:
         axes.set_ylim(0, 1.08 * max(*tops, min(top_of_band, 1.5 * max(tops))))
+
+
+_MOST_BANDS = 200
+"""More phases than this in a run cannot be told apart in a picture."""
+
+
+def phases(run: RunCourse, end_s: float) -> list[tuple[float, float, str]]:
+    """The states of the first flow's controller: from, to, name."""
+    states = run.flows[0].states if run.flows else ()
+    ends = [time for time, _ in states[1:]] + [end_s]
+    return [(start, end, name) for (start, name), end in zip(states, ends, strict=True)]
+
+
+def _phases(axes: Axes, run: RunCourse, end_s: float) -> None:
+    """Bands along the top of a panel, with the losses as ticks below them."""
+    bands = phases(run, end_s)
+    names = sorted({name for _, _, name in bands})
+    if len(names) > 1 and len(bands) <= _MOST_BANDS:
+        top = axes.get_xaxis_transform()
+        for start, end, name in bands:
+            colour = look(names.index(name)).colour
+            spans = axes.fill_between([start, end], 0.96, 1, transform=top, color=colour, lw=0)
+            spans.set_alpha(0.6)
+        for name in names:
+            axes.plot([], [], color=look(names.index(name)).colour, linewidth=5, label=name)
+    lost = np.concatenate([flow.lost_s for flow in run.flows]) if run.flows else np.empty(0)
+    if len(lost):
+        columns = np.unique((lost / end_s * COLUMNS).astype(int)) / COLUMNS * end_s
+        axes.vlines(
+            columns, 0, 0.04, transform=axes.get_xaxis_transform(), color=SOFT, linewidth=0.8,
+            label="losses",
+        )  # fmt: skip
 
 
 def _rtt_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
@@ -340,6 +406,9 @@ def _rate_panel(axes: Axes, path: PathCourses, run: RunCourse) -> None:
     if run.flows:
         total = _total([flow.whole.sent_bps for flow in run.flows])
         step(axes, total, "sent", color=run.look.colour)
+    if len(run.goodput_bps.value):
+        goodput = Series(run.goodput_bps.time_s, run.goodput_bps.value / 1e6)
+        step(axes, goodput, "goodput", color=SOFT, linewidth=1.0)
     axes.axhline(
         path.payload_bps / 1e6,
         color=INK,

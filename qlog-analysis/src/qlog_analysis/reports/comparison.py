@@ -6,18 +6,38 @@ come from the qlogs that were kept of the first seed, and the queue's from serie
 
 import csv
 import io
+import json
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qlog_analysis.drawing.runs import Plot, count, draw
+import numpy as np
+from markupsafe import Markup
+
+from qlog_analysis.drawing import panels
+from qlog_analysis.drawing.chart import Chart, Line
+from qlog_analysis.drawing.chart import Point as Place
+from qlog_analysis.drawing.chart import draw as draw_chart
+from qlog_analysis.drawing.panels import Spot
+from qlog_analysis.drawing.runs import PathCourses, Plot, count, draw
+from qlog_analysis.drawing.style import COLOURS, look
 from qlog_analysis.experiments.comparison import Comparison
 from qlog_analysis.experiments.estimates import estimate
-from qlog_analysis.experiments.measured import Missing
-from qlog_analysis.experiments.model import RUN_AXIS, Dumbbell, Flow, Quantity
+from qlog_analysis.experiments.measured import Measured, Missing
+from qlog_analysis.experiments.model import (
+    RUN_AXIS,
+    Dumbbell,
+    Experiment,
+    Flow,
+    Point,
+    Quantity,
+)
 from qlog_analysis.experiments.verdicts import Outcome, Verdict
 from qlog_analysis.metrics.definitions import metric_of
-from qlog_analysis.reports import tables
+from qlog_analysis.metrics.statistics import Interval, ellipse
+from qlog_analysis.reports import live, tables
 from qlog_analysis.reports.courses import Traces, courses, file_name, warnings
 from qlog_analysis.reports.experiments import (
     controllers,
@@ -62,11 +82,11 @@ def write(
             on_plot(1)
     (directory / "summary.csv").write_text(summary_csv(comparison), encoding="utf-8")
     page = directory / "report.html"
-    page.write_text(html(comparison, traces, plots), encoding="utf-8")
+    page.write_text(html(comparison, traces, plots, paths), encoding="utf-8")
     return page
 
 
-def html(comparison: Comparison, traces: Traces, plots: Plots) -> str:
+def html(comparison: Comparison, traces: Traces, plots: Plots, paths: Sequence[PathCourses]) -> str:
     """The report as one page."""
     outcomes = comparison.outcomes.values()
     names = [
@@ -82,12 +102,25 @@ def html(comparison: Comparison, traces: Traces, plots: Plots) -> str:
         .get_template("comparison.html")
         .render(
             title=comparison.title,
+            looks=len(COLOURS),
             command=comparison.command,
             warnings=warnings(comparison, traces),
             experiments=[
-                _experiment(outcome, plots.get(file_name(name), ()))
+                _experiment(
+                    name,
+                    outcome,
+                    plots.get(file_name(name), ()),
+                    [
+                        (number, path)
+                        for number, path in enumerate(paths)
+                        if path.name == file_name(name)
+                    ],
+                    comparison.command,
+                )
                 for name, outcome in comparison.outcomes.items()
             ],
+            # In HTML a script ends at the first "</".
+            live=Markup(json.dumps([live.data(path) for path in paths]).replace("</", "<\\/")),
             controllers=controllers(outcome.measured.experiment for outcome in outcomes),
             definitions=definitions(names),
         )
@@ -104,7 +137,13 @@ def judged(comparison: Comparison) -> list[Verdict]:
     ]
 
 
-def _experiment(outcome: Outcome, plots: Sequence[Plot]) -> dict[str, Any]:
+def _experiment(
+    name: str,
+    outcome: Outcome,
+    plots: Sequence[Plot],
+    paths: Sequence[tuple[int, PathCourses]],
+    command: str,
+) -> dict[str, Any]:
     measured = outcome.measured
     experiment = measured.experiment
     runs_of_each = f"{len(experiment.seeds)} ({seeds(experiment)})"
@@ -114,6 +153,10 @@ def _experiment(outcome: Outcome, plots: Sequence[Plot]) -> dict[str, Any]:
         run = point.axes.get(RUN_AXIS, "")
         runs.append(
             {
+                "key": file_name(run),
+                "anchor": _anchor(name, run),
+                "files": _files(name, run, experiment, point, plots),
+                "command": _command(command, point),
                 "title": tables.heading_of(RUN_AXIS, run, measured).text,
                 "flows": ", ".join(_controller(flow) for flow in point.flows),
                 "plots": [plot for plot in plots if plot.run == file_name(run)],
@@ -127,6 +170,109 @@ def _experiment(outcome: Outcome, plots: Sequence[Plot]) -> dict[str, Any]:
         "reproduced": reproduced(outcome.verdicts),
         "runs": runs,
         "plots": [plot for plot in plots if not plot.run],
+        "live": paths[0][0] if paths else None,
+        "tables_of": [
+            "summary.csv",
+            *(f"{name}/{table}.parquet" for table in ("results", "series")),
+        ],
+        **_scatter(name, measured),
+        **_delays(name, [path for _, path in paths]),
+    }
+
+
+def _anchor(name: str, run: str) -> str:
+    return f"run-{file_name(name)}-{file_name(run)}"
+
+
+def _files(
+    name: str, run: str, experiment: Experiment, point: Point, plots: Sequence[Plot]
+) -> list[dict[str, str]]:
+    """The files of a run, as they are named from the report's directory."""
+    files = []
+    for flow in point.flows:
+        for trace in flow.traces:
+            href = f"{name}/{trace.relative_to(experiment.directory).as_posix()}"
+            files.append(
+                {
+                    "label": "Trace",
+                    "href": href,
+                    "command": f"qlog-analysis convert {shlex.quote(href)}  # for qvis",
+                }
+            )
+    files += [
+        {"label": "Picture", "href": f"plots/{plot.name}.svg", "command": ""}
+        for plot in plots
+        if plot.run == file_name(run)
+    ]
+    return files
+
+
+# What a run has of its own, or must not write over.
+_OWN = re.compile(r"\s--(cc|out)[ =]\S+")
+
+
+def _command(command: str, point: Point) -> str:
+    """The comparison's command for the controllers of one run; empty if it is not known."""
+    found = {flow.cc for flow in point.flows if not flow.background}
+    if "gallop-sim compare" not in command or len(found) != 1:
+        return ""
+    return f"{_OWN.sub('', command)} --cc {shlex.quote(found.pop())}"
+
+
+_THROUGHPUT = metric_of("run", "throughput_sum_bps")
+_DELAY = metric_of("run", "rtt_mean_s")
+
+
+def _scatter(name: str, measured: Measured) -> dict[str, Any]:
+    """Throughput against delay, a mark for each run."""
+    spots = []
+    marks = []
+    for place, (number, point) in enumerate(measured.experiment.points.items()):
+        run = point.axes.get(RUN_AXIS, "")
+        values = [measured.samples("run", metric.name, number) for metric in (_THROUGHPUT, _DELAY)]
+        if any(isinstance(one, Missing) for one in values):
+            continue
+        rates, rtts = (list(one.values()) for one in values if not isinstance(one, Missing))
+        rate = float(np.mean(rates)) * _THROUGHPUT.scale
+        rtt = float(np.mean(rtts)) * _DELAY.scale
+        title = tables.heading_of(RUN_AXIS, run, measured).text
+        spots.append(
+            Spot(
+                look=place,
+                delay=rtt,
+                throughput=rate,
+                ellipse=ellipse(
+                    [one * _DELAY.scale for one in rtts],
+                    [one * _THROUGHPUT.scale for one in rates],
+                ),
+                tip=f"{title}: {rate:.4g} {_THROUGHPUT.shown_unit}, {rtt:.4g} {_DELAY.shown_unit}",
+            )
+        )
+        marks.append((title, panels.sample(place), _anchor(name, run)))
+    return {
+        "scatter": panels.scatter(spots, "Throughput against delay") if spots else None,
+        "ellipses": any(spot.ellipse is not None for spot in spots),
+        "marks": marks,
+    }
+
+
+def _delays(name: str, paths: Sequence[PathCourses]) -> dict[str, Any]:
+    """The distribution of the queueing delay, a line for each run."""
+    lines = [
+        Line(
+            title,
+            look_of,
+            [Place(delay, Interval(share), f"{delay:.4g} ms") for delay, share in points],
+        )
+        for path in paths
+        for title, look_of, points in live.queueing_delays(path)
+    ]
+    if not lines:
+        return {"delays": None, "delay_legend": ()}
+    chart = Chart(lines, "queueing delay (ms)", "share of the time (%)", marks=False)
+    return {
+        "delays": draw_chart(chart, "Distribution of the queueing delay", f"{name}-delays"),
+        "delay_legend": [(line.name, look(line.look)) for line in lines],
     }
 
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import polars as pl
+
 from qlog_analysis.drawing.reduction import FlowCourse, FlowTask, rate_bin_s
 from qlog_analysis.drawing.runs import PathCourses, RunCourse
 from qlog_analysis.drawing.style import look
 from qlog_analysis.experiments.comparison import Comparison
 from qlog_analysis.experiments.measured import Measured
 from qlog_analysis.experiments.model import RUN_AXIS, Dumbbell, Flow, Quantity
+from qlog_analysis.metrics.series import Series
 from qlog_analysis.reading import parallel
 from qlog_analysis.reports.tables import heading_of
 
@@ -116,9 +119,30 @@ def _path(name: str, measured: Measured, drawables: Sequence[Drawable]) -> PathC
         runs=tuple(runs),
         duration_s=path.duration_s,
         payload_bps=path.rate_bps * path.datagram_bytes / path.packet_wire_bytes,
+        packet_s=path.packet_wire_bytes * 8 / path.rate_bps,
         rate_bin_s=rate_bin_s(path.rtt_s),
         buffer_packets=path.buffer.get("packets"),
     )
+
+
+def _goodput(measured: Measured, point: int, bin_s: float) -> Series:
+    """The stream bytes that all foreground flows delivered, in bins, as a rate."""
+    flows = measured.experiment.points[point].flows
+    rows = measured.series.filter(
+        (pl.col("point") == point)
+        & pl.col("subject").is_in([flow.subject for flow in flows if not flow.background])
+        & (pl.col("metric") == "throughput_bps")
+        & pl.col("value").is_finite()
+        & (pl.col("seed") == measured.experiment.seeds[0])
+    )
+    bins = (
+        rows.group_by("time_s")
+        .agg(pl.col("value").sum())
+        .group_by((pl.col("time_s") / bin_s + 1e-9).floor().alias("bin"))
+        .agg(pl.col("value").mean())
+        .sort("bin")
+    )
+    return Series(bins["bin"].to_numpy() * bin_s, bins["value"].to_numpy())
 
 
 def _run(measured: Measured, point: int, drawables: Sequence[Drawable]) -> RunCourse:
@@ -135,6 +159,7 @@ def _run(measured: Measured, point: int, drawables: Sequence[Drawable]) -> RunCo
         look=look(list(experiment.points).index(point)),
         flows=tuple(one.course for one in drawables),
         queue=measured.over_time(Quantity("queue_packets", "link/bottleneck", {}), point),
+        goodput_bps=_goodput(measured, point, rate_bin_s(drawables[0].kept.path.rtt_s)),
         alpha=flow.parameters.get("alpha"),
         beta=flow.parameters.get("beta"),
         available_window=None if low is None or high is None else (low, high),

@@ -32,6 +32,12 @@ and states (.parquet). Each row names its trace, connection, vantage point and p
 that is not a qlog trace is left out with a warning, and the exit code is 1.
 """
 
+_FLEET = """\
+Reads all traces below folders and adds them to a data set: DIR/TABLE/date=…/part-….parquet. A
+run that is interrupted goes on where it stopped, and a later one reads only files that are new or
+have changed. Broken files are left out, counted, and named in DIR/done/*.json with the reason.
+"""
+
 _COMPARE = """\
 Compares traces of any programs in a table, which is printed. With --out DIR it also writes
 report.html with plots, summary.json, summary.csv and plots/*.svg.
@@ -87,6 +93,31 @@ def add(commands: "Commands") -> None:
     _traces_argument(command)
     command.add_argument("--out", type=Path, metavar="DIR", required=True, help="the directory")
     command.set_defaults(run=_to_parquet)
+
+    command = commands.add_parser(
+        "fleet",
+        help="gather the traces of a fleet as partitioned Parquet, on all cores",
+        description=_FLEET,
+        epilog="example: qlog-analysis fleet /srv/qlog --out fleet --labels '/(?P<network>[^/]+)/'",
+        formatter_class=raw,
+    )
+    command.add_argument(
+        "sources", type=Path, nargs="+", metavar="FOLDER", help="a folder of traces, or a trace"
+    )
+    command.add_argument("--out", type=Path, metavar="DIR", required=True, help="the data set")
+    command.add_argument(
+        "--tables",
+        default="traces,losses,states",
+        metavar="NAME,…",
+        help="of traces, metrics, packets, acks, losses, states [default: traces,losses,states]",
+    )
+    command.add_argument(
+        "--labels",
+        default="",
+        metavar="REGEX",
+        help="searched in each path; its named groups, as (?P<host>[^/]+), become columns",
+    )
+    command.set_defaults(run=_fleet)
 
     command = commands.add_parser(
         "compare",
@@ -168,6 +199,27 @@ def _to_parquet(options: argparse.Namespace) -> int:
     for path in written:
         print(path)
     return 1 if bad else 0
+
+
+def _fleet(options: argparse.Namespace) -> int:
+    from qlog_analysis.export.fleet import fill
+
+    with bar("reading traces", "B") as start:
+        names = options.tables.split(",")
+        filled = fill(options.sources, options.out, names, options.labels, start)
+    for one in filled.broken[:_NAMED]:
+        _warn(f"{one.reason}; left out" if one.path in one.reason else f"{one.path}: {one.reason}")
+    if len(filled.broken) > _NAMED:
+        _warn(f"{len(filled.broken) - _NAMED} more files are broken: {options.out / 'done'}")
+    print(
+        f"{options.out}: {filled.files} files read, {filled.connections} connections added; "
+        f"{filled.known} files were known; {filled.all_broken} of all are broken"
+    )
+    return 0
+
+
+_NAMED = 5
+"""So many broken files are named."""
 
 
 def _compare(options: argparse.Namespace) -> int:

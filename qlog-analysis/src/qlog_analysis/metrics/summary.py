@@ -4,6 +4,7 @@ A number that the simulator measures too has the name, unit and meaning that `me
 it for a flow. The others are described here.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from qlog_analysis.metrics.delivery import delivered, is_application
 from qlog_analysis.metrics.losses import losses
 from qlog_analysis.metrics.samples import least_rtt_ms, slow_start_exit_s
 from qlog_analysis.names import showable
+from qlog_analysis.reading.dialects import CONVERTED
 from qlog_analysis.reading.reader import Trace
 
 Floats = NDArray[np.float64]
@@ -28,7 +30,9 @@ class Summary:
     trace: str
     connection: str
     program: str
+    controller: str | None
     vantage: str
+    started: str | None
     duration_s: float | None
     delivered_bps: float | None
     delivered_from: str | None
@@ -148,7 +152,9 @@ def summarise(trace: Trace) -> Summary:
         trace=showable(trace.path.name),
         connection=trace.connection,
         program=trace.program,
+        controller=controller_of(trace),
         vantage=trace.vantage,
+        started=_started(trace),
         duration_s=_duration_s(trace),
         delivered_bps=None if not span_s or size is None else size * 8 / span_s,
         delivered_from=source,
@@ -171,6 +177,40 @@ def summarise(trace: Trace) -> Summary:
         unordered_records=trace.unordered,
         truncated=trace.truncated,
     )
+
+
+_CONTROLLER = re.compile(r"\bcongestion control (\S+)")
+_SIMULATED = re.compile(r"(\S+), flow \d+, (?:client|server)")
+
+
+def controller_of(trace: Trace) -> str | None:
+    """The congestion controller with its options, as gallop's programs write it into the header."""
+    title, description = (
+        text if isinstance(text, str) else "" for text in map(trace.header.get, _TEXTS)
+    )
+    found = _CONTROLLER.search(description)
+    if found is None and description == "gallop-sim":
+        found = _SIMULATED.fullmatch(title)
+    return showable(found[1]) if found else None
+
+
+_TEXTS = ("title", "description")
+
+
+def _started(trace: Trace) -> str | None:
+    """The time from which a trace counts, as RFC 3339 has it, if the trace tells it."""
+    inner = trace.header.get("trace")
+    common = inner.get("common_fields") if isinstance(inner, dict) else None
+    converter = trace.header.get(CONVERTED)
+    for fields in (common, converter):
+        reference = fields.get("reference_time") if isinstance(fields, dict) else None
+        clock = reference.get("wall_clock_time") if isinstance(reference, dict) else None
+        if isinstance(clock, str) and _TIME.match(clock):
+            return showable(clock)
+    return None
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 def warnings(trace: Trace) -> list[str]:

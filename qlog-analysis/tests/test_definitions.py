@@ -16,7 +16,7 @@ UNITS = {
 
 # Fields of a summary that are not metrics.
 DESCRIPTIONS = {
-    "trace", "connection", "program", "vantage", "delivered_from", "losses_from", "records",
+    "trace", "connection", "program", "controller", "started", "vantage", "delivered_from", "losses_from", "records",
     "skipped_records", "unordered_records", "truncated",
 }  # fmt: skip
 

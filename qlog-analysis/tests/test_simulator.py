@@ -74,4 +74,4 @@ def test_the_report_has_the_simulators_numbers(
         assert len([key for key in seeds if key[0] == point]) == 2
     assert "Means over 2 seeds, ± 95 % interval." in text
     assert "quiche's BBRv2" in text
-    assert len(list((directory / "plots").glob("main--*.svg"))) == 9
+    assert len(list((directory / "plots").glob("main--*.svg"))) == 10

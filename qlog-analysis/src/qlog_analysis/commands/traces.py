@@ -38,6 +38,12 @@ run that is interrupted goes on where it stopped, and a later one reads only fil
 have changed. Broken files are left out, counted, and named in DIR/done/*.json with the reason.
 """
 
+_WATCH = """\
+Shows the connections whose traces are being written into a folder, as by gallop-server --qlog-dir:
+window, RTT, losses and state of the controller. Those that are closed go after half a minute. A
+server writes traces in pieces of some kilobytes, so that sparse ones are behind by a moment.
+"""
+
 _COMPARE = """\
 Compares traces of any programs in a table, which is printed. With --out DIR it also writes
 report.html with plots, summary.json, summary.csv and plots/*.svg.
@@ -118,6 +124,20 @@ def add(commands: "Commands") -> None:
         help="searched in each path; its named groups, as (?P<host>[^/]+), become columns",
     )
     command.set_defaults(run=_fleet)
+
+    command = commands.add_parser(
+        "watch",
+        help="show the connections whose traces are being written",
+        description=_WATCH,
+        epilog="example: qlog-analysis watch /var/log/qlog",
+        formatter_class=raw,
+    )
+    command.add_argument("folder", type=Path, metavar="DIR", help="the folder of the traces")
+    command.add_argument(
+        "--every", type=_interval, default=1.0, metavar="SECONDS", help="the time between tables"
+    )
+    command.add_argument("--once", action="store_true", help="one table, then end")
+    command.set_defaults(run=_watch)
 
     command = commands.add_parser(
         "compare",
@@ -220,6 +240,23 @@ def _fleet(options: argparse.Namespace) -> int:
 
 _NAMED = 5
 """So many broken files are named."""
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.05 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"expected 0.05 to 3600 seconds, not {text!r}")
+    return seconds
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from qlog_analysis.commands.watch import watch
+
+    watch(options.folder, options.every, options.once)
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:

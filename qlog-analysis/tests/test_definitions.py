@@ -16,8 +16,8 @@ UNITS = {
 
 # Fields of a summary that are not metrics.
 DESCRIPTIONS = {
-    "trace", "connection", "program", "controller", "started", "vantage", "delivered_from", "losses_from", "records",
-    "skipped_records", "unordered_records", "truncated",
+    "trace", "connection", "program", "controller", "started", "vantage", "delivered_from",
+    "losses_from", "records", "skipped_records", "unordered_records", "truncated",
 }  # fmt: skip
 
 

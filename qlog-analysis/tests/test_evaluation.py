@@ -60,6 +60,23 @@ def test_every_link_of_the_page_leads_somewhere(
     assert "4 in each scenario, from 1" in page.text
 
 
+def test_goals_tell_how_many_scenarios_meet_them_and_the_furthest_value(
+    content: dict[str, Any], page_of: Callable[..., str]
+) -> None:
+    first, second = (one["id"] for one in content["controllers"][:2])
+    results = [
+        {"controller": first, "is_reached": True, "met": 5, "of": 6, "scenario": "s4"},
+        {"controller": second, "is_reached": False, "met": 0, "of": 2, "value": 0.0123},
+    ]
+    goal = {"title": "half of the delay", "metric": "rtt_mean_s", "subject": "flow/tested"}
+    content["families"][0]["goals"] = [goal | {"results": results}]
+    text = Page(page_of(content)).text
+    assert "half of the delay" in text
+    # The first never got there in s4; of the second the mean counts.
+    assert "5/6" in text and "never, s4" in text
+    assert "12.3 ms" in text and "0/2" not in text
+
+
 def test_failures_come_first(content: dict[str, Any], page_of: Callable[..., str]) -> None:
     for scenario in content["families"][0]["scenarios"]:
         for one in scenario["cells"]:

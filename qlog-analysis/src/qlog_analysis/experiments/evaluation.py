@@ -175,12 +175,43 @@ def _least_if_none(value: float | None) -> float:
     return -math.inf if value is None else value
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """What a controller made of a goal.
+
+    Attributes:
+        met: the scenarios that meet the bound, of `of`.
+        scenario: the one that is furthest from it; none if the mean over the scenarios counts.
+        value: the value there, or the mean.
+    """
+
+    controller: str
+    is_reached: bool
+    met: int
+    of: int
+    scenario: str | None = None
+    value: float | None = None
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """More than a limit says, of several scenarios; no verdict rests on it."""
+
+    title: str
+    metric: str
+    subject: str
+    results: tuple[Reached, ...] = ()
+
+    def result(self, controller: str) -> Reached | None:
+        """The result of a controller, if there is one."""
+        return next((one for one in self.results if one.controller == controller), None)
+
+
 class Family(msgspec.Struct, frozen=True):
     """Scenarios that ask the same question; `directory` is below that of the evaluation."""
 
     id: str
     directory: str
     scenarios: tuple[Scenario, ...]
+    goals: tuple[Goal, ...] = ()
     title: str = ""
     about: str = ""
     file: str = ""

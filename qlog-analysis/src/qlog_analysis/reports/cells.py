@@ -9,7 +9,15 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from qlog_analysis.experiments.evaluation import Cell, Held, Limit, Sampled, Scenario
+from qlog_analysis.experiments.evaluation import (
+    Cell,
+    Goal,
+    Held,
+    Limit,
+    Reached,
+    Sampled,
+    Scenario,
+)
 from qlog_analysis.metrics.definitions import Metric, find
 from qlog_analysis.metrics.numbers import NOTHING, half_width, show, show_half
 from qlog_analysis.metrics.statistics import Interval
@@ -39,6 +47,15 @@ _VERDICTS = {
     "broken": "a run failed",
     "missing": "not run",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class GoalField:
+    """The scenarios that meet a goal, or the mean; and the value that is furthest from it."""
+
+    text: str
+    tip: str
+    look: Look
 
 
 def look_of(cell: Cell) -> Look:
@@ -130,6 +147,19 @@ def _without_interval(value: Sampled, metric: Metric) -> str:
     if value.mean is None:
         return _under_some_seeds(value)
     return _with_unit(show(value.mean * metric.scale), metric.unit_to_show)
+
+
+def reached(goal: Goal, result: Reached | None) -> GoalField:
+    """A controller's field in the row of a goal."""
+    if result is None:
+        return GoalField("", "", "missing")
+    metric = find(goal.subject, goal.metric) or metric_shown(goal.subject, goal.metric, "")
+    value = "never"
+    if result.value is not None:
+        value = _with_unit(show(result.value * metric.scale), metric.unit_to_show)
+    where = "" if result.scenario is None else f", {result.scenario}"
+    counted = "" if result.scenario is None else f"{result.met}/{result.of}"
+    return GoalField(counted or value, f"{value}{where}", "in-2" if result.is_reached else "out-2")
 
 
 def _under_some_seeds(value: Sampled) -> str:

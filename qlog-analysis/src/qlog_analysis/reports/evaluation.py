@@ -291,6 +291,15 @@ class _Page:
             "about": [cells.prose(part) for part in family.about.split("\n\n") if part.strip()],
             "passed": [self._passed(family, one.id) for one in self.controllers],
             "scenarios": [self._scenario(family, one, over_time) for one in scenarios],
+            "goals": [
+                {
+                    "title": goal.title,
+                    "fields": [
+                        cells.reached(goal, goal.result(one.id)) for one in self.controllers
+                    ],
+                }
+                for goal in family.goals
+            ],
             "scatter": self._panels(family, scenarios, pictures.throughput_against_delay),
             "shares": self._panels(family, scenarios, pictures.shares),
         }

@@ -56,6 +56,14 @@ A limit that is not kept is not an error. The exit code is 1 if a file is missin
 """
 
 
+_SWEEP = """\
+Cuts a sweep or an evaluation of gallop-sim into parts and runs each as a task of Dask, on a cluster
+or on this machine. All workers need the program, the experiments and DIR at the same paths. A part
+whose worker is lost is done by another one; the same command again goes on with what is left. The
+results have the same bytes as those of one machine.
+"""
+
+
 _INTERRUPTED = 130
 """The exit code that shells give for SIGINT."""
 
@@ -138,6 +146,23 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="FILE", help="the page [default: DIR/evaluation.html]"
     )
     command.set_defaults(run=lambda options: _evaluation(options.directory, options.out))
+
+    command = commands.add_parser(
+        "sweep",
+        help="run a sweep or an evaluation of gallop-sim on a cluster of Dask",
+        description=_SWEEP,
+        epilog="example: qlog-analysis sweep --dask tcp://10.0.0.1:8786 --out /shared/papers "
+        "-- sweep experiments/*/*.toml",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = command.add_argument
+    add("--dask", default="local", metavar="ADDRESS", help="the scheduler [default: local]")
+    add("--workers", type=_count, default=os.cpu_count() or 1, metavar="N", help="if it is local")
+    add("--parts", type=_count, default=64, metavar="N", help="the tasks to cut it into")
+    add("--out", type=Path, required=True, metavar="DIR", help="a folder that all workers share")
+    add("--simulator", default="gallop-sim", metavar="PROGRAM", help="[default: gallop-sim]")
+    add("arguments", nargs="+", metavar="ARGUMENT", help="a command of gallop-sim, after --")
+    command.set_defaults(run=_sweep)
 
     command = commands.add_parser(
         "plot",
@@ -253,6 +278,20 @@ def _evaluation(directory: Path, out: Path | None) -> None:
     with bar("drawing", " families") as start:
         page = report.write(evaluation, directory, out or directory / report.PAGE, start)
     print(f"Report: {page}")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
+    return int(text)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from qlog_analysis.commands import sweep
+
+    job = sweep.job_of(options.simulator, options.arguments, options.out, options.parts, Path.cwd())
+    with bar("running", " parts") as start:
+        return sweep.run(job, options.dask, options.workers, start)
 
 
 def _plot(options: argparse.Namespace) -> None:

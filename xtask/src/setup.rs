@@ -170,6 +170,17 @@ fn check_python_version() -> Result<()> {
     Ok(())
 }
 
+/// Makes sure that there is Prometheus, which is asked the dashboard's queries. If there is none and
+/// it cannot be installed, that test is left out.
+pub fn prometheus() {
+    if works(Command::new("prometheus").arg("--version")) {
+        return;
+    }
+    if let Err(error) = install(&["prometheus"], "asking a real Prometheus") {
+        eprintln!("No Prometheus is asked the dashboard's queries: {error:#}");
+    }
+}
+
 /// Installs Debian packages if we may, or fails with the command that installs them.
 fn install(packages: &[&str], purpose: &str) -> Result<()> {
     if packages.is_empty() {

@@ -88,6 +88,7 @@ pub fn run(_arguments: &Arguments) -> Result<()> {
         quiche_tests::run_in(&root, &target)
     })?;
     setup::browser();
+    setup::prometheus();
     check("analysis", || analysis(&root, &python))?;
     check("a comparison from end to end", || comparison(&target))?;
     check("an evaluation from end to end", || evaluation(&target))?;

@@ -25,6 +25,7 @@ from qlog_analysis.library import Log
 from qlog_analysis.metrics.definitions import best
 from qlog_analysis.metrics.delivery import binned, delivered
 from qlog_analysis.metrics.losses import losses
+from qlog_analysis.metrics.numbers import NOTHING
 from qlog_analysis.metrics.samples import rtt_samples_ms
 from qlog_analysis.metrics.series import Series, changes, thinned
 from qlog_analysis.metrics.summary import metrics
@@ -80,6 +81,9 @@ def text_table(traces: Sequence[Named]) -> str:
     """The table for the terminal, with a column for each trace."""
     lines = [["", *[one.name for one in traces]]]
     lines.append(["program", *[one.log.summary().program for one in traces]])
+    controllers = [one.log.summary().controller for one in traces]
+    if any(controllers):
+        lines.append(["controller", *[one or NOTHING for one in controllers]])
     lines.append(["seen by", *[one.log.summary().vantage for one in traces]])
     for row in rows(traces):
         unit = f" ({row['unit']})" if row["unit"] else ""

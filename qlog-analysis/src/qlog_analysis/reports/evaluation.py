@@ -299,6 +299,7 @@ class _Page:
                     ],
                 }
                 for goal in family.goals
+                if goal.results
             ],
             "scatter": self._panels(family, scenarios, pictures.throughput_against_delay),
             "shares": self._panels(family, scenarios, pictures.shares),

@@ -9,7 +9,7 @@ use gallop::options::{Allowed, Chosen, DefaultValue, OptionSpec};
 use super::vegas::Thresholds;
 
 /// Names and summaries.
-pub(crate) const NAMES: [(&str, &str); 6] = [
+pub(crate) const NAMES: [(&str, &str); 7] = [
     (
         "tcp-reno-1990",
         "TCP Reno of 4.3BSD, as Brakmo et al. 1994 had it",
@@ -21,6 +21,10 @@ pub(crate) const NAMES: [(&str, &str); 6] = [
     ("tcp-reno-ns2", "TCP Reno as ns-2 has it"),
     ("tcp-newreno-ns2", "TCP NewReno as ns-2 has it"),
     ("tcp-sack-ns2", "TCP with SACK as ns-2 has it"),
+    (
+        "tcp-sack-delack-ns2",
+        "tcp-sack-ns2 with a receiver that delays acknowledgements",
+    ),
     (
         "tcp-vegas-ns2",
         "TCP Vegas on the machinery of tcp-reno-ns2",
@@ -143,6 +147,11 @@ impl Flavour {
             },
             "tcp-sack-ns2" => Flavour {
                 repair: Repair::Sack,
+                ..NS2
+            },
+            "tcp-sack-delack-ns2" => Flavour {
+                repair: Repair::Sack,
+                ack_tick: Some(Duration::from_millis(100)),
                 ..NS2
             },
             _ => BSD,

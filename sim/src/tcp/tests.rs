@@ -153,7 +153,7 @@ fn reno_waits_for_its_timer_after_three_losses_in_a_window() {
     // Vegas keeps that timer for what its looks at acknowledgements do not find.
     let [reno, vegas] = ["tcp-reno-1990", "tcp-vegas-1994"].map(|name| with_losses(name, &losses));
     assert!(vegas.counters.timeouts <= reno.counters.timeouts);
-    for name in ["tcp-newreno-ns2", "tcp-sack-ns2"] {
+    for name in ["tcp-newreno-ns2", "tcp-sack-ns2", "tcp-sack-delack-ns2"] {
         let outcome = with_losses(name, &losses);
         assert_eq!(outcome.counters.timeouts, 0, "{name}");
         assert_eq!(outcome.counters.resent_segments, 3, "{name}");

@@ -60,6 +60,14 @@ pub fn run(
     }
 }
 
+/// The congestion controller, if there is one for this end.
+pub fn controller() -> Result<Option<gallop::Algorithm>> {
+    match env::var("CC") {
+        Ok(name) => Ok(Some(name.parse().context("CC")?)),
+        Err(_) => Ok(None),
+    }
+}
+
 /// The URLs that the client has to fetch, at least one.
 pub fn urls() -> Result<Vec<Url>> {
     let requests = env::var("REQUESTS").unwrap_or_default();

@@ -108,6 +108,7 @@ impl PerPacket {
     }
 
     /// So many bytes left in datagrams that are full but for the last one.
+    #[cfg(any(feature = "quinn", test))]
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         let mut rest = usize::try_from(bytes).unwrap_or(usize::MAX);
         while rest > 0 {
@@ -231,6 +232,7 @@ impl PerPacket {
     }
 
     /// All that was declared lost of late has been acknowledged after all.
+    #[cfg(any(feature = "noq", test))]
     pub(crate) fn on_spurious_loss(&mut self) {
         if !self.lost.is_empty() {
             self.controller.on_spurious_loss(self.now, &self.lost);

@@ -101,6 +101,7 @@ mod tests {
             interop: Default::default(),
             ours: Default::default(),
             built: Default::default(),
+            peers_controller: None,
             peers: BTreeMap::new(),
         };
         let said = |all: &[(Cell, Outcome)]| fault(&all[0].0, &all[0].1, all, &programs);

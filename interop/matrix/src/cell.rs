@@ -264,6 +264,7 @@ mod tests {
             interop: Default::default(),
             ours: Default::default(),
             built: Default::default(),
+            peers_controller: None,
             peers: [("a".to_owned(), peer)].into(),
         };
         let ours = || Endpoint::Gallop("vegas".to_owned());

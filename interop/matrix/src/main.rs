@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use gallop::Algorithm;
 use gallop::stack::quiche::Selection;
 use gallop_matrix::case::{CASES, Case};
 use gallop_matrix::endpoint::{Peer, Role, peers};
@@ -58,6 +59,9 @@ struct Arguments {
         value_name = "NAME[:OPTIONS]"
     )]
     cc: Vec<Selection>,
+    /// The congestion controller of peers that take ours: quinn and s2n-quic [default: their own]
+    #[arg(long, value_name = "NAME[:OPTIONS]")]
+    peer_cc: Option<Algorithm>,
     /// Our role [default: both]
     #[arg(long, value_enum)]
     role: Option<OurRole>,
@@ -150,6 +154,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         interop: fs::canonicalize(arguments.root.join("interop"))?,
         ours: fs::canonicalize(arguments.target.join("release"))?,
         built: absolute(&arguments.target.join("peers"))?,
+        peers_controller: arguments.peer_cc.as_ref().map(Algorithm::to_string),
         peers: known.clone(),
     };
     let missing = build(&mut plan, &programs);

@@ -20,6 +20,8 @@ pub struct Programs {
     pub ours: PathBuf,
     /// The folder in which peers are built, a folder each.
     pub built: PathBuf,
+    /// The controller of peers that take one of ours; `None` leaves it to them.
+    pub peers_controller: Option<String>,
     /// The peers' `peer.toml`.
     pub peers: BTreeMap<String, Peer>,
 }
@@ -55,7 +57,12 @@ impl Programs {
                             .join(name)
                             .join("run_endpoint.sh"),
                     )
-                    .env("BUILT", self.built.join(name));
+                    .env("BUILT", self.built.join(name))
+                    // It may be there as the name of a C compiler.
+                    .env_remove("CC");
+                if let Some(controller) = &self.peers_controller {
+                    command.env("CC", controller);
+                }
             }
         }
         command

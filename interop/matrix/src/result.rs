@@ -307,6 +307,7 @@ mod tests {
             interop: Default::default(),
             ours: Default::default(),
             built: Default::default(),
+            peers_controller: None,
             peers: BTreeMap::new(),
         };
         Matrix::of(cells, &programs, "logs".to_owned(), (1.0, 2.0))

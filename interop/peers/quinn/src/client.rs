@@ -53,7 +53,7 @@ fn config(case: &str) -> Result<ClientConfig> {
     let initial = settings::initial_suite().context("no suite for first packets")?;
     let tls = QuicClientConfig::with_initial(Arc::new(tls), initial)?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(Arc::new(settings::transport()));
+    config.transport_config(Arc::new(settings::transport()?));
     Ok(config)
 }
 

@@ -28,7 +28,7 @@ pub async fn run(case: &str) -> Result<()> {
     let initial = settings::initial_suite().context("no suite for first packets")?;
     let tls = QuicServerConfig::with_initial(Arc::new(tls), initial)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
-    config.transport_config(Arc::new(settings::transport()));
+    config.transport_config(Arc::new(settings::transport()?));
 
     let endpoint = Endpoint::server(config, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 443)))?;
     while let Some(incoming) = endpoint.accept().await {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use quinn::{TransportConfig, VarInt};
 use rustls::crypto::{CryptoProvider, ring};
+
+use crate::contract;
 
 /// The ALPN of a case.
 pub fn protocol(case: &str) -> Vec<u8> {
@@ -34,9 +37,12 @@ pub fn initial_suite() -> Option<rustls::quic::Suite> {
 ///
 /// If 30 % of the packets are lost, the first RTT sample can be seconds, and probes back off for
 /// longer than the usual 30 s.
-pub fn transport() -> TransportConfig {
+pub fn transport() -> Result<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(VarInt::from_u32(1000));
     transport.max_idle_timeout(Some(VarInt::from_u32(120_000).into()));
-    transport
+    if let Some(controller) = contract::controller()? {
+        transport.congestion_controller_factory(Arc::new(controller));
+    }
+    Ok(transport)
 }

@@ -17,12 +17,15 @@ pub async fn run(case: &str) -> Result<()> {
         // Every handshake is one too many until its client has returned a token.
         attempts = attempts.with_inflight_handshake_limit(0)?;
     }
-    let mut server = Server::builder()
+    let builder = Server::builder()
         .with_io(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 443)))?
         .with_tls(session::server()?)?
         .with_limits(limits()?)?
-        .with_endpoint_limits(attempts.build()?)?
-        .start()?;
+        .with_endpoint_limits(attempts.build()?)?;
+    let mut server = match contract::controller()? {
+        Some(controller) => builder.with_congestion_controller(controller)?.start()?,
+        None => builder.start()?,
+    };
     while let Some(connection) = server.accept().await {
         tokio::spawn(async move {
             if let Err(error) = serve(connection).await {

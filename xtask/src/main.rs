@@ -7,6 +7,7 @@ mod evaluate;
 mod fuzz;
 mod interop;
 mod job;
+mod newest;
 mod papers;
 mod process;
 mod quiche_tests;
@@ -39,6 +40,7 @@ enum Command {
     Evaluate(evaluate::Arguments),
     Fuzz(fuzz::Arguments),
     Interop(interop::Arguments),
+    Newest(newest::Arguments),
     Papers(papers::Arguments),
     Test(test::Arguments),
     QuicheTests(quiche_tests::Arguments),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Fuzz(arguments) => done(fuzz::run(&arguments)),
         Command::Interop(arguments) => interop::run(&arguments),
+        Command::Newest(arguments) => done(newest::run(&arguments)),
         Command::Papers(arguments) => done(papers::run(&arguments)),
         Command::Test(arguments) => done(test::run(&arguments)),
         Command::QuicheTests(arguments) => done(quiche_tests::run(&arguments)),

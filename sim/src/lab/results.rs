@@ -16,7 +16,7 @@ use super::table::{Column, Table};
 use crate::experiment::{
     Axis, Claim, Experiment, FlowSetup, PlainPath, Plot, Point, Run, Table as Shown, Trace,
 };
-use crate::stack::Selection;
+use crate::stack::{Selection, Stack};
 use crate::units::stream_bytes_per_packet;
 
 /// The table of results.
@@ -201,7 +201,7 @@ fn parameters(cc: &str) -> Option<BTreeMap<&'static str, f64>> {
 struct ControllerDescribed {
     name: String,
     summary: &'static str,
-    /// The stack that ships it, if it is not of the catalogue.
+    /// The QUIC stack that ships it, if it is not of the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     stack: Option<&'static str>,
 }
@@ -221,7 +221,8 @@ fn controllers(experiment: &Experiment) -> Vec<ControllerDescribed> {
             all.push(ControllerDescribed {
                 name: selection.name().to_owned(),
                 summary: selection.summary(),
-                stack: selection.is_built_in().then(|| selection.stack().as_str()),
+                stack: (selection.is_built_in() && selection.stack() != Stack::Tcp)
+                    .then(|| selection.stack().as_str()),
             });
         }
     }

@@ -165,7 +165,7 @@ impl NoqController for Adapter {
     fn metrics(&self) -> ControllerMetrics {
         let controller = self.controller();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = controller.window_bytes() as u64;
+        metrics.congestion_window = self.inner.window_bytes();
         metrics.ssthresh = controller.ssthresh_bytes().map(|bytes| bytes as u64);
         let rate = controller.pacing_rate_bps().map(|bps| (bps / 8.0) as u64);
         metrics.pacing_rate = rate.or(self.has_first_window.then_some(AT_ONCE));

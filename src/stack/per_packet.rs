@@ -99,8 +99,9 @@ impl PerPacket {
         &*self.controller
     }
 
+    /// Never zero, by which the stacks' pacers divide.
     pub(crate) fn window_bytes(&self) -> u64 {
-        self.controller.window_bytes() as u64
+        (self.controller.window_bytes() as u64).max(1)
     }
 
     pub(crate) fn initial_window_bytes(&self) -> u64 {
@@ -376,6 +377,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[derive(Clone, Debug)]
+    struct Shut;
+
+    impl Controller for Shut {
+        fn on_packet_sent(&mut self, _packet: &SentPacket) {}
+        fn on_packets_acked(&mut self, _ack: &Ack, _packets: &[PacketInfo]) {}
+        fn on_packets_lost(&mut self, _loss: &Loss, _packets: &[PacketInfo]) {}
+        fn on_congestion_marks(&mut self, _marks: &CongestionMarks) {}
+        fn on_mtu_update(&mut self, _max_datagram_size_bytes: usize) {}
+        fn window_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn no_stack_is_told_a_window_of_zero_bytes() {
+        let stack = PerPacket::new(|_| Box::new(Shut), Instant::now(), 1200, false);
+        assert_eq!(stack.window_bytes(), 1);
     }
 
     #[test]

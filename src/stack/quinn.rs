@@ -141,7 +141,7 @@ impl QuinnController for Adapter {
     fn metrics(&self) -> ControllerMetrics {
         let controller = self.controller();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = controller.window_bytes() as u64;
+        metrics.congestion_window = self.inner.window_bytes();
         metrics.ssthresh = controller.ssthresh_bytes().map(|bytes| bytes as u64);
         metrics
     }

@@ -31,7 +31,7 @@ const NAME: &str = "sensitivity";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask sensitivity                                     # two hours on two cores
+  cargo xtask sensitivity                                     # three hours on two cores
   cargo xtask sensitivity -- --fast                           # a quarter of an hour
   cargo xtask sensitivity --only startup:: --table docs/canter-constants.md -- --seeds 3")]
 pub struct Arguments {

@@ -194,7 +194,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _summary(options: argparse.Namespace) -> int:
-    from qlog_analysis.reports.traces import named, text_table
+    from qlog_analysis.reports.summaries import named, text_table
 
     logs = _load(options.traces)
     if options.json:
@@ -260,12 +260,14 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from qlog_analysis.reports import traces as compare
+    from qlog_analysis.reports.summaries import named, text_table
 
-    traces = compare.named(_load(options.traces))
-    print(compare.text_table(traces))
+    traces = named(_load(options.traces))
+    print(text_table(traces))
     if options.out is not None:
+        from qlog_analysis.reports.traces import write
+
         with bar("drawing", " plots") as start:
-            report = compare.write(traces, options.out, start(len(traces) + 1))
+            report = write(traces, options.out, start(len(traces) + 1))
         print(f"\nReport: {report}")
     return 0

@@ -425,10 +425,10 @@ fn fuzz_hostile_server() {
                     assert!(!must || file.is_some(), "{number}: {error:?}");
                 }
                 Meaning::Refused | Meaning::Endless => assert!(file.is_none(), "{number}"),
-                // What random bytes mean is not said here.
+                // Random bytes have no meaning here.
                 Meaning::Fatal => {}
             }
-            // What is certain to break the rules.
+            // These are certain to break the rules.
             let is_plain = |piece: &Piece| !matches!(piece, Piece::Frame(..) | Piece::Bytes(_));
             let answer = &life.answers[number];
             let is_known = answer.pieces.iter().all(is_plain) && answer.missing == 0;

@@ -73,7 +73,7 @@ proptest! {
                 prop_assert!(held <= 10 * scale + Duration::from_nanos(1), "{:?}", held);
                 let release = now + held;
                 prop_assert!(last.0 <= release);
-                // What is not held goes on at once, perhaps before what was held until now.
+                // A packet that is not held goes on at once, perhaps before those held until now.
                 prop_assert!(!held.is_zero() || last.1.is_zero() || last.0 < release);
                 last = (release, held);
             }

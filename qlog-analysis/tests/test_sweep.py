@@ -98,7 +98,7 @@ def test_parts_that_are_done_are_not_done_again(job: sweep.Job) -> None:
     broken = sweep.Job("/bin/false", job.arguments, job.folder, job.out, job.parts)
     assert sweep.run_part(broken, 1) == ""
     assert "part 2 of 6" in sweep.run_part(broken, 2)
-    # What an attempt left is where the next one begins.
+    # An attempt leaves something, from which the next one goes on.
     attempt = next(job.part(2).parent.glob("2-of-6.*"))
     shutil.copytree(job.part(1), attempt, dirs_exist_ok=True)
     assert sweep.run_part(job, 2) == ""

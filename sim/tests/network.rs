@@ -874,7 +874,7 @@ fn courses_set_the_pace() {
             let (utilisation, bytes, path) = over_a_course(&text, seed);
             assert_eq!(over_a_course(&text, seed).1, bytes);
             assert!(!path.steady);
-            // What was used is what the course allowed: its mean over the run.
+            // All that the course allowed was used: its mean over the run.
             let used = utilisation[0];
             assert!((0.5..=1.0).contains(&used), "{seed}: {utilisation:?}");
             let share = bytes as f64 * 8.0 / 40.0 / path.rate.bps() as f64;

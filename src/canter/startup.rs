@@ -64,7 +64,7 @@ impl Canter {
     pub(super) fn leave_startup(&mut self, window_packets: f64, now: Instant, is_full: bool) {
         self.mode = Mode::Cruise;
         self.startup_mark = self.recovery.largest_sent();
-        // What startup queued beyond this window is not the window's doing.
+        // The queue that startup made beyond this window is not the window's doing.
         self.skipped_rounds = u32::from(is_full && 2.0 * window_packets < self.window_packets);
         self.set_window(window_packets);
         self.cruise = Cruise::after_startup(self.window_packets, is_full);

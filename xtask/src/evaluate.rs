@@ -77,7 +77,7 @@ fn simulated(flags: &[OsString]) -> Result<()> {
     let python = setup::python(&root, &target)?;
     steps.next("Simulations");
     let command = job::command_line("evaluate", flags)?;
-    // What has finished is shown even if runs failed.
+    // Finished runs are shown even if others failed.
     let evaluated = process::run(evaluate().arg("--command").arg(command));
     steps.next("Page");
     let shown = process::run(

@@ -258,7 +258,7 @@ impl Http3 {
         self.incoming.remove(&stream);
         self.asked.retain(|(asked, _)| *asked != stream);
         self.responses.remove(&stream);
-        // What it writes is reset before it is sent.
+        // Its response is reset before it is sent.
         release(&mut self.h3, connection, stream);
         // The stream may be gone already.
         let _ = connection.stream_shutdown(stream, Shutdown::Read, error);

@@ -145,7 +145,7 @@ fn unidirectional_streams_are_limited_and_forgotten() {
             let held = [100, 1_000].map(|count| {
                 for _ in 0..count {
                     if peer.connection.peer_streams_left_uni() == 0 {
-                        // What has been sent is read when this is answered.
+                        // All that was sent before is read when this is answered.
                         let stream = peer.open();
                         peer.exchange(stream, get).unwrap();
                     }

@@ -151,7 +151,7 @@ fn answer(path: &str) -> Answer {
             bytes
         }
         "/reset" => return (with(&[ok]), Some(0x102)),
-        // What is promised is more than what may be kept.
+        // More is promised than may be kept.
         "/fields" => frame(1, &vec![0; 1 << 20]),
         _ => headers(&[(":status", "404")]),
     };

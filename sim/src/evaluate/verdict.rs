@@ -71,7 +71,7 @@ pub(super) fn judge(
         .as_ref()
         .and_then(Estimate::mean)
         .map(|(mean, _)| mean);
-    // What did not happen under some seed is beyond every bound.
+    // A thing that did not happen under some seed is beyond every bound.
     let distance = mean.map_or(-FARTHEST, |mean| distance(side, bound, mean));
     Judged {
         bound: Some(bound),

@@ -215,22 +215,27 @@ fn a_client_that_answers_after_the_same_time_always_gets_what_losses_allow() {
     }
 }
 
+/// Lets a server meet a client that acknowledges one packet before it arrives.
+fn lied_to_once(setting: &Setting) -> Outcome {
+    let (mut lied, mut tells_truth) = (false, claiming(0));
+    let outcome = setting.meet(|seen| {
+        let mut answers = tells_truth(seen);
+        if seen.now > LATER && !lied {
+            lied = true;
+            let newest = seen.largest_sent;
+            answers.push(Answer::now(ack(newest, newest, 0)));
+        }
+        answers
+    });
+    shown("one too early", setting, outcome)
+}
+
 /// One sample that is too low stays BaseRTT, so that the true RTT looks like a queue.
 #[test]
 fn an_early_acknowledgment_slows_down_whoever_sends_it() {
     for controller in KEEPERS_OF_BASE_RTT {
         let setting = Setting::new(controller);
-        let (mut lied, mut tells_truth) = (false, claiming(0));
-        let outcome = setting.meet(|seen| {
-            let mut answers = tells_truth(seen);
-            if seen.now > LATER && !lied {
-                lied = true;
-                let newest = seen.largest_sent;
-                answers.push(Answer::now(ack(newest, newest, 0)));
-            }
-            answers
-        });
-        let outcome = shown("one too early", &setting, outcome);
+        let outcome = lied_to_once(&setting);
         let honest = honest(controller);
         assert!(outcome.sent < honest.sent && outcome.last_window < honest.last_window);
         assert!(outcome.longest_queue <= honest.longest_queue, "{outcome:?}");
@@ -242,17 +247,7 @@ fn an_early_acknowledgment_slows_down_whoever_sends_it() {
 #[test]
 fn an_early_acknowledgment_gains_nothing_from_a_controller_that_forgives() {
     let setting = Setting::new("canter");
-    let (mut lied, mut tells_truth) = (false, claiming(0));
-    let outcome = setting.meet(|seen| {
-        let mut answers = tells_truth(seen);
-        if seen.now > LATER && !lied {
-            lied = true;
-            let newest = seen.largest_sent;
-            answers.push(Answer::now(ack(newest, newest, 0)));
-        }
-        answers
-    });
-    let outcome = shown("one too early", &setting, outcome);
+    let outcome = lied_to_once(&setting);
     let honest = honest("canter");
     assert_eq!(outcome.dropped, 0);
     assert!(outcome.sent <= honest.sent, "{outcome:?}");

@@ -131,7 +131,7 @@ def finish(job: Job, client: "Client", on_start: OnStart) -> None:
     from distributed import as_completed
 
     on_part = on_start(job.parts)
-    # What a part comes to depends on the folder, so that it is not taken from memory.
+    # The results depend on the folder, so that they are not taken from memory.
     futures = [
         client.submit(run_part, job, number, pure=False, retries=2)
         for number in range(1, job.parts + 1)

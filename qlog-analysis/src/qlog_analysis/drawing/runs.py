@@ -250,7 +250,7 @@ def _draw_overlay(
     axes.set_title(overlay.title + (_which(most) if overlay.each_flow else ""))
     axes.set_ylabel(overlay.unit)
     drawn = [(run, overlay.lines(_Part(run, end_s, beginning))[:MOST_FLOWS]) for run in path.runs]
-    # What wanders most would hide the others, and lies below them.
+    # The lines that wander most would hide the others, and lie below them.
     drawn.sort(key=lambda one: -max(map(wander, one[1]), default=0.0))
     for order, (run, lines) in enumerate(drawn):
         for line in lines:

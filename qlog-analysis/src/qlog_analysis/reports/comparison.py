@@ -207,7 +207,7 @@ def _files(
     return files
 
 
-# What a run has of its own, or must not write over.
+# Flags that a run has of its own, or whose files it must not write over.
 _OWN = re.compile(r"\s--(cc|out)[ =]\S+")
 
 

@@ -8,7 +8,7 @@ use crate::controller::{
     Phase, SentPacket,
 };
 use crate::options::{Allowed, Chosen, DefaultValue, OptionSpec, OptionsError};
-use crate::pacing::{DATAGRAMS_PER_INTERVAL, SpikeSuppression};
+use crate::pacing::{Interval, SpikeSuppression};
 use crate::persistent_congestion::PersistentCongestion;
 use crate::recovery::Recovery;
 use crate::round::{Round, RttMeasure};
@@ -256,9 +256,12 @@ impl Controller for Copa {
             .on_packet_sent(packet.packet_number, fills_window);
         if let Some(rtt) = self.spacing_rtt() {
             let window_packets = self.window_packets as u64;
-            let spacing = || SpikeSuppression::spacing(rtt, window_packets);
-            self.pacer
-                .on_packet_sent(packet.time_sent, packet.size_bytes, spacing);
+            self.pacer.on_packet_sent(
+                packet.time_sent,
+                packet.size_bytes,
+                self.max_datagram_size_bytes,
+                || Interval::of_paper(rtt, window_packets),
+            );
         }
     }
 
@@ -359,8 +362,9 @@ impl Controller for Copa {
     }
 
     fn burst_bytes(&self) -> Option<usize> {
-        self.spacing_rtt()
-            .map(|_| DATAGRAMS_PER_INTERVAL * self.max_datagram_size_bytes)
+        let rtt = self.spacing_rtt()?;
+        let interval = Interval::of_paper(rtt, self.window_packets as u64);
+        Some(interval.burst_bytes(self.max_datagram_size_bytes))
     }
 
     fn phase(&self) -> Phase {

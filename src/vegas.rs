@@ -15,7 +15,7 @@ use crate::controller::{
     PacketInfo, PathConfig, Phase, SentPacket,
 };
 use crate::options::{Allowed, Chosen, DefaultValue, OptionSpec, OptionsError};
-use crate::pacing::{DATAGRAMS_PER_INTERVAL, SpikeSuppression};
+use crate::pacing::{Interval, SpikeSuppression, host_packets};
 use crate::persistent_congestion::PersistentCongestion;
 use crate::recovery::Recovery;
 use crate::round::{CompleteRound, Round, RttMeasure};
@@ -62,6 +62,17 @@ pub struct Thresholds {
     pub gamma: f64,
 }
 
+impl Thresholds {
+    /// The thresholds where a backlog of so many packets may be the host's.
+    fn above_host(self, host_packets: f64) -> Thresholds {
+        Thresholds {
+            alpha: self.alpha.max(host_packets),
+            beta: self.beta.max(2.0 * host_packets),
+            gamma: self.gamma.max(2.0 * host_packets),
+        }
+    }
+}
+
 /// The tuning of a Vegas controller with slow start `S`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<S> {
@@ -71,11 +82,13 @@ pub struct Options<S> {
     /// The initial window; `None` takes the QUIC stack's.
     initial_window_packets: Option<u64>,
     rtt: RttMeasure,
+    /// Bursts and thresholds stand above what a host can time.
+    allows_for_host: bool,
     slow_start: S,
 }
 
 /// The options of a controller of this family with these thresholds by default.
-pub(crate) const fn options(alpha: f64, beta: f64, gamma: DefaultValue) -> [OptionSpec; 6] {
+pub(crate) const fn options(alpha: f64, beta: f64, gamma: DefaultValue) -> [OptionSpec; 7] {
     const BACKLOG: OptionSpec = OptionSpec {
         name: "",
         meaning: "",
@@ -124,6 +137,13 @@ pub(crate) const fn options(alpha: f64, beta: f64, gamma: DefaultValue) -> [Opti
             allowed: Allowed::Word(&["mean", "min", "last"]),
             default: DefaultValue::Word("mean"),
         },
+        OptionSpec {
+            name: "host",
+            meaning: "delay of 0.1 ms: the host's, or the network's as in the papers",
+            unit: "",
+            allowed: Allowed::Word(&["allow", "strict"]),
+            default: DefaultValue::Word("allow"),
+        },
     ]
 }
 
@@ -156,6 +176,7 @@ impl<S: SlowStart> Recipe for Options<S> {
                 "last" => RttMeasure::Last,
                 _ => RttMeasure::Mean,
             },
+            allows_for_host: chosen.word("host") == "allow",
             slow_start: S::default(),
         })
     }
@@ -372,6 +393,19 @@ impl<S: SlowStart> Vegas<S> {
         size_bytes.saturating_mul(10) >= self.max_datagram_size_bytes.saturating_mul(9)
     }
 
+    /// The thresholds at this RTT.
+    ///
+    /// NOTE: in Brakmo et al. 1994 §3.5.2 they are numbers of packets at any rate. From 0.24 Gbit/s on
+    /// that is less time than packets wait in the host, which says nothing about the network.
+    fn thresholds(&self, rtt: Duration) -> Thresholds {
+        let thresholds = self.options.thresholds;
+        if self.options.allows_for_host && !rtt.is_zero() {
+            thresholds.above_host(host_packets(rtt, self.window.packets()))
+        } else {
+            thresholds
+        }
+    }
+
     /// The RTT that datagrams are spaced over, while spike suppression is on.
     ///
     /// It is off in slow start: doubling needs two datagrams per ACK (Brakmo et al. 1994 §3.4), and
@@ -398,6 +432,7 @@ impl<S: SlowStart> Vegas<S> {
         // whole packets, rounded to nearest, the simulations of Ho et al. come out; with fractions
         // the same needs γ = 1.5, β = 2.5.
         let backlog_packets = measured.backlog_packets.round();
+        let thresholds = self.thresholds(rtt);
 
         if self.in_slow_start
             && self
@@ -412,7 +447,7 @@ impl<S: SlowStart> Vegas<S> {
                 window_packets: self.window.packets(),
                 gained_packets: self.window.gained(),
             };
-            match self.slow_start.on_round(&round, &self.options.thresholds) {
+            match self.slow_start.on_round(&round, &thresholds) {
                 Decision::Grow(packets) => self.window.grow(packets, sent_packets),
                 Decision::Leave { shrink, grow } => {
                     self.window.shrink(shrink);
@@ -423,9 +458,9 @@ impl<S: SlowStart> Vegas<S> {
             }
         } else if self.slow_start.skips_first_decision() {
             self.window.hold();
-        } else if backlog_packets < self.options.thresholds.alpha {
+        } else if backlog_packets < thresholds.alpha {
             self.window.grow(1, sent_packets);
-        } else if backlog_packets > self.options.thresholds.beta {
+        } else if backlog_packets > thresholds.beta {
             self.window.shrink(1);
         } else {
             self.window.hold();
@@ -486,6 +521,15 @@ impl<S: SlowStart> Vegas<S> {
     }
 }
 
+/// The time over which datagrams leave together.
+fn interval(rtt: Duration, window_packets: u64, allows_for_host: bool) -> Interval {
+    if allows_for_host {
+        Interval::of_host(rtt, window_packets)
+    } else {
+        Interval::of_paper(rtt, window_packets)
+    }
+}
+
 impl<S: SlowStart> Controller for Vegas<S> {
     fn on_packet_sent(&mut self, packet: &SentPacket) {
         if packet.bytes_in_flight == 0 {
@@ -498,9 +542,13 @@ impl<S: SlowStart> Controller for Vegas<S> {
         self.round
             .on_packet_sent(packet.packet_number, fills_window);
         if let Some(rtt) = self.spacing_rtt() {
-            let spacing = || SpikeSuppression::spacing(rtt, self.window.packets());
-            self.spike_suppression
-                .on_packet_sent(packet.time_sent, packet.size_bytes, spacing);
+            let (window, allows_for_host) = (&self.window, self.options.allows_for_host);
+            self.spike_suppression.on_packet_sent(
+                packet.time_sent,
+                packet.size_bytes,
+                self.max_datagram_size_bytes,
+                || interval(rtt, window.packets(), allows_for_host),
+            );
         }
     }
 
@@ -643,11 +691,15 @@ impl<S: SlowStart> Controller for Vegas<S> {
 
     fn burst_bytes(&self) -> Option<usize> {
         let rtt = self.spacing_rtt()?;
-        (!rtt.is_zero()).then_some(DATAGRAMS_PER_INTERVAL * self.max_datagram_size_bytes)
+        (!rtt.is_zero()).then(|| {
+            interval(rtt, self.window.packets(), self.options.allows_for_host)
+                .burst_bytes(self.max_datagram_size_bytes)
+        })
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
-        let Thresholds { alpha, beta, .. } = self.options.thresholds;
+        let rtt = self.last_round.map_or(Duration::ZERO, |round| round.rtt);
+        let Thresholds { alpha, beta, .. } = self.thresholds(rtt);
         sink(Figure::packets("vegas_alpha_packets", alpha));
         sink(Figure::packets("vegas_beta_packets", beta));
         if let Some(base_rtt) = self.base_rtt.get() {

@@ -488,6 +488,25 @@ fn the_window_moves_by_one_at_the_thresholds() {
 }
 
 #[test]
+fn a_tenth_of_a_millisecond_may_be_the_hosts() {
+    // At 30 packets a millisecond a tenth is hardly three datagrams.
+    for (host, backlog, change) in [
+        ("allow", 2.6, 0),
+        ("allow", 2.4, 1),
+        ("allow", 5.4, 0),
+        ("allow", 5.6, -1),
+        ("strict", 2.4, 0),
+        ("strict", 5.4, -1),
+    ] {
+        let mut script = Script::<Doubling>::avoiding(&format!("host={host}"), 4000);
+        let window = script.window() + 1;
+        script.round(rtt_for(window, backlog)).round(BASE_RTT);
+        let moved = script.window() as i64 - window as i64;
+        assert_eq!(moved, change, "{host}, ∆ = {backlog}");
+    }
+}
+
+#[test]
 fn expected_and_actual_rate_of_a_round() {
     let mut script = Script::<Doubling>::avoiding("", 40);
     let window_bits = ((script.window() as usize + 1) * MDS * 8) as f64;

@@ -29,6 +29,7 @@ use crate::controller::{
     Phase, SentPacket,
 };
 use crate::options::{Allowed, Chosen, DefaultValue, OptionSpec, OptionsError};
+use crate::pacing::MOST_BYTES_PER_CALL;
 use crate::persistent_congestion::PersistentCongestion;
 use crate::recovery::Recovery;
 use crate::round::{Round, RttMeasure};
@@ -42,7 +43,7 @@ use dip::DipDetector;
 use loss::{Cause, LossAllowance, QueueAtLoss};
 use meter::{Meter, Recent};
 use noise::Noise;
-use pacer::{Pacer, burst_packets};
+use pacer::{Pacer, burst_packets, host_packets};
 use probe::{Answer, Probe, Wait};
 use ramp::Ramp;
 use reference::Reference;
@@ -326,7 +327,8 @@ impl Canter {
         } = self.options;
         let of_jitter = self.pps * self.noise.jitter_s(self.pps) * ALPHA_OF_JITTER;
         let most = (self.window_packets * MOST_ALPHA_OF_WINDOW).max(alpha_packets);
-        let alpha = of_jitter.clamp(alpha_packets, most);
+        let of_host = host_packets(self.pps, self.window_packets);
+        let alpha = of_jitter.clamp(alpha_packets, most).max(of_host);
         (alpha, alpha * beta_packets / alpha_packets)
     }
 
@@ -608,7 +610,9 @@ impl Controller for Canter {
         self.recovery.on_packet_sent(packet.packet_number);
         let mut used = packet.fills(self.window_bytes() / 2, self.max_datagram_size_bytes);
         if let Some(pps) = self.pacing_pps() {
-            let kept_pace = self.pacer.on_packet_sent(packet.time_sent, pps);
+            let kept_pace = self
+                .pacer
+                .on_packet_sent(packet.time_sent, pps, self.window_packets);
             self.meter.paced = self.meter.paced.saturating_add(u32::from(kept_pace));
             // A train that the pacer spread over the round is one that used the window.
             let is_startup = matches!(self.mode, Mode::Startup(_));
@@ -759,8 +763,11 @@ impl Controller for Canter {
     }
 
     fn burst_bytes(&self) -> Option<usize> {
-        self.pacing_pps()
-            .map(|pps| burst_packets(pps) as usize * self.max_datagram_size_bytes)
+        self.pacing_pps().map(|pps| {
+            let packets = burst_packets(pps, self.window_packets) as usize;
+            let in_one_call = MOST_BYTES_PER_CALL / self.max_datagram_size_bytes;
+            packets.min(in_one_call.max(1)) * self.max_datagram_size_bytes
+        })
     }
 
     fn phase(&self) -> Phase {

@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// The time whose packets may leave at once, …
-const BURST_TIME_S: f64 = 0.000_25;
-/// … within these numbers of packets: two, as in Brakmo et al. 1994 §3.4, to what one system call
-/// takes with room for other flows.
+/// A host times and schedules no more finely than this: a timer is late by 50 µs where nothing else
+/// runs (Linux' timer slack, prctl(2)), and by several times that on a busy machine. Packets of less time may leave
+/// at once, and a queue of less time may be the host's.
+const HOST_TIME_S: f64 = 0.000_25;
+/// The least burst, as in Brakmo et al. 1994 §3.4.
 const LEAST_BURST_PACKETS: f64 = 2.0;
-const MOST_BURST_PACKETS: f64 = 16.0;
+/// A burst of so many packets needs no further reason; a larger one is at most this part of the
+/// window, so that a buffer of a BDP holds it.
+const PLAIN_BURST_PACKETS: f64 = 16.0;
+const HOST_PART_OF_WINDOW: f64 = 0.5;
 
 /// Spaces packets evenly, and lets a late timer catch up by one burst.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,20 +23,33 @@ pub(super) struct Pacer {
     release: Option<Instant>,
 }
 
+/// The packets that may wait in the host at this rate: a backlog of as many says nothing about the
+/// network.
+pub(super) fn host_packets(pps: f64, window_packets: f64) -> f64 {
+    (pps * HOST_TIME_S).min(window_packets * HOST_PART_OF_WINDOW)
+}
+
 /// The packets that may leave at once at this rate.
-pub(super) fn burst_packets(pps: f64) -> f64 {
-    (pps * BURST_TIME_S).clamp(LEAST_BURST_PACKETS, MOST_BURST_PACKETS)
+pub(super) fn burst_packets(pps: f64, window_packets: f64) -> f64 {
+    let plain = (pps * HOST_TIME_S).clamp(LEAST_BURST_PACKETS, PLAIN_BURST_PACKETS);
+    plain.max(host_packets(pps, window_packets))
 }
 
 impl Pacer {
     /// A packet left. True if it kept to the rate's schedule, with no pause before it.
-    pub(super) fn on_packet_sent(&mut self, time_sent: Instant, pps: f64) -> bool {
+    pub(super) fn on_packet_sent(
+        &mut self,
+        time_sent: Instant,
+        pps: f64,
+        window_packets: f64,
+    ) -> bool {
         let gap_ns = 1e9 / pps.max(1.0);
         let gap = Duration::from_nanos(gap_ns as u64);
         let kept_pace = self.due.is_some_and(|due| due + gap >= time_sent);
         let from = self.due.map_or(time_sent, |due| due.max(time_sent));
         self.due = from.checked_add(gap);
-        let ahead = Duration::from_nanos((gap_ns * (burst_packets(pps) - 1.0)) as u64);
+        let ahead =
+            Duration::from_nanos((gap_ns * (burst_packets(pps, window_packets) - 1.0)) as u64);
         let release = self.due.and_then(|due| due.checked_sub(ahead));
         self.release = self.release.max(release);
         kept_pace
@@ -54,32 +71,35 @@ mod tests {
         let start = Instant::now();
         let mut pacer = Pacer::default();
         assert_eq!(pacer.next_release_time(), None);
-        pacer.on_packet_sent(start, 1000.0);
+        pacer.on_packet_sent(start, 1000.0, 10.0);
         assert_eq!(pacer.next_release_time(), Some(start));
-        pacer.on_packet_sent(start, 1000.0);
+        pacer.on_packet_sent(start, 1000.0, 10.0);
         let millisecond = Duration::from_millis(1);
         assert_eq!(pacer.next_release_time(), Some(start + millisecond));
     }
 
     #[test]
-    fn bursts_have_two_to_sixteen_packets() {
-        assert_eq!(burst_packets(1.0), 2.0);
-        assert_eq!(burst_packets(40_000.0), 10.0);
-        assert_eq!(burst_packets(1e9), 16.0);
+    fn a_burst_has_two_packets_or_those_of_a_quarter_of_a_millisecond_if_the_window_is_large() {
+        assert_eq!(burst_packets(1.0, 10.0), 2.0);
+        assert_eq!(burst_packets(40_000.0, 10.0), 10.0);
+        assert_eq!(burst_packets(1e6, 10.0), 16.0);
+        assert_eq!(burst_packets(1e6, 100.0), 50.0);
+        assert_eq!(burst_packets(1e6, 1000.0), 250.0);
+        assert_eq!(host_packets(1e6, 10.0), 5.0);
     }
 
     proptest! {
         #[test]
         fn release_times_never_go_back_and_the_rate_is_kept(
-            sends in proptest::collection::vec((0u64..3_000, 100f64..100_000.0), 1..200)
+            sends in proptest::collection::vec((0u64..3_000, 100f64..1_000_000.0, 2f64..2000.0), 1..200)
         ) {
             let mut now = Instant::now();
             let mut pacer = Pacer::default();
             let mut last = None;
-            for (late_us, pps) in sends {
+            for (late_us, pps, window) in sends {
                 now = pacer.next_release_time().map_or(now, |release| release.max(now))
                     + Duration::from_micros(late_us);
-                pacer.on_packet_sent(now, pps);
+                pacer.on_packet_sent(now, pps, window);
                 let next = pacer.next_release_time();
                 prop_assert!(next >= last);
                 prop_assert!(next.is_some_and(|next| next <= now + Duration::from_secs_f64(1.0 / 100.0)));

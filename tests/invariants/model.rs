@@ -19,6 +19,9 @@ use crate::life::{Event, Life, Selection, Span};
 /// Packets that are in flight at most; more make no new situation.
 const IN_FLIGHT_LIMIT: usize = 100;
 
+/// Datagrams of this time may leave together, and wait in the host.
+const HOST_TIME: Duration = Duration::from_micros(100);
+
 /// Lives `life` under a controller with slow start `S` and checks it all along.
 ///
 /// # Panics
@@ -221,7 +224,8 @@ impl<S: SlowStart> Connection<S> {
         let next = bytes_in_flight + size_bytes + self.max_datagram_size_bytes;
         self.round.used |= next > self.controller.window_bytes();
         if let Some(rtt) = self.rtt {
-            let spaced = time_sent + rtt.smoothed / before.window_packets as u32;
+            let spacing = rtt.smoothed / before.window_packets as u32;
+            let spaced = time_sent + spacing.max(HOST_TIME);
             self.latest_spaced = self.latest_spaced.max(Some(spaced));
         }
         self.check_state();
@@ -359,11 +363,8 @@ impl<S: SlowStart> Connection<S> {
             window <= most,
             "{before:?} became {after:?} with {decided} decided, above {most}"
         );
-        let backlog = after
-            .last_round
-            .expect("a round ended")
-            .backlog_packets
-            .round();
+        let measured = after.last_round.expect("a round ended");
+        let backlog = measured.backlog_packets.round();
         if before.phase == Phase::SlowStart {
             if after.phase == Phase::SlowStart {
                 assert!(
@@ -383,9 +384,15 @@ impl<S: SlowStart> Connection<S> {
                 assert!(window >= before.window_packets, "below α nothing shrinks");
             }
         }
+        // Twice what waits in the host is no more than β, within the rounding of ∆.
+        let base_rtt = after.base_rtt.unwrap_or(measured.rtt);
+        let queueing = measured.rtt.saturating_sub(base_rtt);
+        let is_queue = queueing > 2 * HOST_TIME + measured.rtt / window as u32;
         self.decided_before_packets = decided;
         self.decided_packets = match after.phase {
-            Phase::CongestionAvoidance if backlog > self.options.thresholds().beta => window,
+            Phase::CongestionAvoidance if backlog > self.options.thresholds().beta && is_queue => {
+                window
+            }
             Phase::CongestionAvoidance => most.min(window + 1),
             _ => most,
         };

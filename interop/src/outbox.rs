@@ -25,6 +25,12 @@ pub enum Pacing {
 /// The number of batches that one connection sends before others get their turn.
 const BATCHES_PER_TURN: usize = 16;
 
+/// A packet of one of quiche's own controllers may leave so much early, about as much as a timer is late.
+/// BBRv2 measures rates of delivery, to which this is nothing; quiche spaces its packets two by two, and to
+/// wait for each pair would cost most of the rate of a fast path. Delay-based controllers get the
+/// send times that they count on.
+const LEAD: Duration = Duration::from_micros(100);
+
 /// The room for one packet; quiche makes no larger ones here.
 const PACKET_BYTES: usize = 1_500;
 
@@ -109,7 +115,12 @@ impl Outbox {
         if self.pacing == Pacing::Off || connection.local_error().is_some() {
             return None;
         }
-        connection.get_next_release_time()?.time(now)
+        let lead = match connection.congestion_controller() {
+            Some(_) => Duration::ZERO,
+            None => LEAD,
+        };
+        let release = connection.get_next_release_time()?.time(now)?;
+        (release.saturating_duration_since(now) > lead).then_some(release)
     }
 
     /// The time by which a packet is made before it leaves.
@@ -118,6 +129,13 @@ impl Outbox {
             Pacing::Txtime => connection.max_release_into_future(),
             Pacing::Wait | Pacing::Off => Duration::ZERO,
         }
+    }
+
+    /// The time at which the kernel is to let a packet leave. One without a release time has the time
+    /// at which it was made, which differs from packet to packet.
+    fn departure(&self, info: &SendInfo) -> Option<Instant> {
+        let is_kept = self.pacing == Pacing::Txtime;
+        is_kept.then_some(info.at).filter(|at| *at > Instant::now())
     }
 
     /// Makes and sends packets that leave at the same time, to the same place.
@@ -148,7 +166,7 @@ impl Outbox {
                 }
                 Err(error) => return Err(error),
             };
-            let leaves = departure(&info);
+            let leaves = self.departure(&info);
             let (head, segment_bytes, head_leaves) = *first.get_or_insert((info, bytes, leaves));
             let is_same_way = (head.from, head.to, head_leaves) == (info.from, info.to, leaves);
             if !is_same_way || bytes > segment_bytes {
@@ -201,12 +219,6 @@ impl Outbox {
             Ok(()) => true,
         }
     }
-}
-
-/// The time at which a packet leaves, if that is later than now. One without a release time has the
-/// time at which it was made, which differs from packet to packet.
-fn departure(info: &SendInfo) -> Option<Instant> {
-    Some(info.at).filter(|at| *at > Instant::now())
 }
 
 fn max_segments(sockets: &[Socket], from: SocketAddr) -> usize {

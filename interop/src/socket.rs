@@ -49,6 +49,31 @@ impl Socket {
     ///
     /// The address is taken, or does not belong to this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        Socket::bind_with(address, |_| Ok(()))
+    }
+
+    /// Binds so many sockets to one address. The system gives each the packets of some peers
+    /// (SO_REUSEPORT); those of one address and port of a peer come to the same.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or does not belong to this machine; or the system has one socket for an
+    /// address only.
+    pub fn bind_several(address: SocketAddr, count: usize) -> io::Result<Vec<Self>> {
+        // The first one finds out that the address is not another program's, who may share it too.
+        let first = Socket::bind(address)?;
+        if count > 1 {
+            share(&socket2::SockRef::from(&first.socket))?;
+        }
+        let address = first.local;
+        let others = (1..count).map(|_| Socket::bind_with(address, share));
+        std::iter::once(Ok(first)).chain(others).collect()
+    }
+
+    fn bind_with(
+        address: SocketAddr,
+        prepare: impl Fn(&socket2::Socket) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let socket = socket2::Socket::new(
             Domain::for_address(address),
             Type::DGRAM,
@@ -58,6 +83,7 @@ impl Socket {
             socket.set_only_v6(true)?;
         }
         socket.set_nonblocking(true)?;
+        prepare(&socket)?;
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         // A smaller buffer than the requested one is not an error.
@@ -192,6 +218,17 @@ impl Socket {
             result => result,
         }
     }
+}
+
+/// Lets sockets have the same address.
+#[cfg(target_os = "linux")]
+fn share(socket: &socket2::Socket) -> io::Result<()> {
+    socket.set_reuse_port(true)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn share(_socket: &socket2::Socket) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 impl mio::event::Source for Socket {

@@ -12,7 +12,7 @@ use signal_hook::iterator::{Handle, Signals};
 #[derive(Clone, Debug)]
 pub struct Stop {
     requests: Arc<AtomicUsize>,
-    waker: Arc<mio::Waker>,
+    wakers: Arc<[Arc<mio::Waker>]>,
 }
 
 impl Stop {
@@ -22,17 +22,25 @@ impl Stop {
     ///
     /// The system's.
     pub fn new(registry: &mio::Registry, token: mio::Token) -> io::Result<Self> {
-        Ok(Stop {
+        let waker = mio::Waker::new(registry, token)?;
+        Ok(Stop::of([Arc::new(waker)]))
+    }
+
+    /// Wakes the polls of several threads.
+    pub fn of(wakers: impl Into<Arc<[Arc<mio::Waker>]>>) -> Self {
+        Stop {
             requests: Arc::default(),
-            waker: Arc::new(mio::Waker::new(registry, token)?),
-        })
+            wakers: wakers.into(),
+        }
     }
 
     /// Asks to end; the second request asks to end at once.
     pub fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = self.waker.wake() {
-            tracing::error!(%error, "cannot be woken");
+        for waker in self.wakers.iter() {
+            if let Err(error) = waker.wake() {
+                tracing::error!(%error, "cannot be woken");
+            }
         }
     }
 

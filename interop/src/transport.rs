@@ -98,11 +98,12 @@ pub fn random_token() -> quiche::Result<u128> {
 /// quiche's or BoringSSL's.
 pub fn issue_connection_ids(
     connection: &mut quiche::Connection,
+    make: impl Fn() -> quiche::Result<quiche::ConnectionId<'static>>,
     token: impl Fn(&quiche::ConnectionId<'_>) -> quiche::Result<u128>,
     mut issued: impl FnMut(quiche::ConnectionId<'static>),
 ) -> quiche::Result<()> {
     while connection.scids_left() > 0 {
-        let id = connection_id()?;
+        let id = make()?;
         connection.new_scid(&id, token(&id)?, false)?;
         issued(id);
     }

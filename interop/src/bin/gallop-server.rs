@@ -21,7 +21,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start(arguments)?;
     let _signals = server.stop().on_signals()?;
     for address in server.addresses() {
-        tracing::info!(%address, controller = %arguments.cc, "listening");
+        let (controller, threads) = (&arguments.cc, server.threads());
+        tracing::info!(%address, %controller, threads, "listening");
     }
     if let Some(address) = server.metrics_address() {
         tracing::info!(url = %format!("http://{address}/metrics"), "metrics");

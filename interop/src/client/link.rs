@@ -174,6 +174,7 @@ impl Link {
         }
         if let Err(error) = transport::issue_connection_ids(
             &mut self.connection,
+            transport::connection_id,
             |_| transport::random_token(),
             |_| {},
         ) {

@@ -1,6 +1,6 @@
 //! The answer to a datagram that belongs to no connection: a new one, a reply, or nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gallop::stack::quiche::Selection;
@@ -8,11 +8,12 @@ use quiche::{Config, Header, RecvInfo, Type};
 
 use crate::outbox::{Outbox, Pacing};
 use crate::server::chooser::Chooser;
+use crate::server::post::Post;
 use crate::server::reset::Resets;
 use crate::server::retry::Tokens;
+use crate::server::room::Room;
 use crate::server::rules::Facts;
 use crate::server::session::Session;
-use crate::transport;
 
 /// A client's first datagram is at least this long (RFC 9000 §14.1).
 const MIN_INITIAL_BYTES: usize = 1_200;
@@ -20,16 +21,19 @@ const MIN_INITIAL_BYTES: usize = 1_200;
 /// A client's first destination connection id is at least this long (RFC 9000 §7.2).
 const MIN_INITIAL_ID_BYTES: usize = 8;
 
-/// The settings for new connections.
+/// The settings for new connections, which all threads share.
+#[derive(Clone)]
 pub(super) struct Acceptance {
-    pub(super) config: Config,
+    /// The settings of QUIC and TLS. There is one for all threads, so that a client can resume its
+    /// session with any of them.
+    pub(super) config: Arc<Mutex<Config>>,
     pub(super) chooser: Arc<Chooser>,
     pub(super) pacing: Pacing,
     pub(super) tokens: Tokens,
     pub(super) resets: Resets,
     /// If true every client proves its address, otherwise only while half of the room is taken.
     pub(super) always_retry: bool,
-    pub(super) max_connections: usize,
+    pub(super) room: Arc<Room>,
     pub(super) handshake_timeout: Duration,
     /// True if the server is ending and accepts no more.
     pub(super) is_leaving: bool,
@@ -55,7 +59,7 @@ pub(super) struct Accepted {
 }
 
 impl Acceptance {
-    /// Decides about a datagram while `open` connections are open.
+    /// Decides about a datagram. A new connection belongs to the thread of `post`.
     ///
     /// # Errors
     ///
@@ -65,7 +69,7 @@ impl Acceptance {
         datagram_bytes: usize,
         header: &Header<'_>,
         info: RecvInfo,
-        open: usize,
+        post: &Post,
     ) -> quiche::Result<Answer> {
         if header.ty == Type::Short {
             let port = info.to.port();
@@ -85,15 +89,15 @@ impl Acceptance {
         if !is_beginning || self.is_leaving {
             return Ok(Answer::None);
         }
-        if open >= self.max_connections {
+        if self.room.is_full() {
             return Ok(Answer::Full);
         }
         let token = header.token.as_deref().unwrap_or_default();
-        let mut id = transport::connection_id()?;
+        let mut id = post.connection_id()?;
         let mut original = None;
         // Half of the room is for clients whose address is proven (RFC 9000 §8.1.2): an attacker
         // who forges addresses cannot take it.
-        let is_filling = 2 * open >= self.max_connections;
+        let is_filling = self.room.is_half_full();
         let now = SystemTime::now();
         // Also when no token is asked for any more: the client expects to be told the connection IDs
         // of the Retry that it follows (RFC 9000 §7.3).
@@ -125,19 +129,24 @@ impl Acceptance {
             chance: f64::from(u32::from_be_bytes(chance)) / f64::from(u32::MAX),
         };
         let controller = self.chooser.choose_before_handshake(&facts).cloned();
-        controller
-            .as_ref()
-            .unwrap_or(self.chooser.otherwise())
-            .configure(&mut self.config)?;
+        let Some(place) = self.room.take() else {
+            return Ok(Answer::Full);
+        };
         let reset_token = self.resets.token(&id, info.to.port())?;
-        self.config.set_stateless_reset_token(Some(reset_token));
-        let connection =
-            quiche::accept(&id, original.as_ref(), info.to, info.from, &mut self.config)?;
+        let connection = {
+            let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+            controller
+                .as_ref()
+                .unwrap_or(self.chooser.otherwise())
+                .configure(&mut config)?;
+            config.set_stateless_reset_token(Some(reset_token));
+            quiche::accept(&id, original.as_ref(), info.to, info.from, &mut config)?
+        };
         let ids = vec![id, header.dcid.clone().into_owned()];
         let outbox = Outbox::new(self.pacing);
         let establish_until = Instant::now() + self.handshake_timeout;
         Ok(Answer::Session(Box::new(Accepted {
-            session: Session::new(connection, facts, ids, outbox, establish_until),
+            session: Session::new(connection, facts, ids, outbox, establish_until, place),
             controller,
         })))
     }

@@ -89,6 +89,11 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
 
+    /// Threads that serve connections [default: as many as the process has cores on Linux, elsewhere
+    /// one]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+
     /// Limit of open connections; more are not answered, and from half of the limit on clients have
     /// to prove their address first (Retry)
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]

@@ -1,6 +1,7 @@
 //! The choice of a connection's controller, in its handshake.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use boring::ssl::{NameType, SslContextBuilder};
 use gallop::stack::quiche::Selection;
@@ -8,36 +9,36 @@ use gallop::stack::quiche::Selection;
 use crate::congestion_control;
 use crate::server::rules::{Facts, Rules};
 
+thread_local! {
+    /// The connection whose packets are being read, and the choice for it.
+    static CURRENT: RefCell<Option<(Facts, Option<Selection>)>> = const { RefCell::new(None) };
+}
+
 /// Chooses controllers in the handshake, where the host is known.
 pub(super) struct Chooser {
     rules: Rules,
-    /// The connection whose packets are being read, and the choice for it.
-    current: Mutex<Option<(Facts, Option<Selection>)>>,
 }
 
 impl Chooser {
     pub(super) fn new(rules: Rules) -> Arc<Self> {
-        Arc::new(Chooser {
-            rules,
-            current: Mutex::default(),
-        })
+        Arc::new(Chooser { rules })
     }
 
     /// Has TLS ask when it has read a ClientHello.
     pub(super) fn attach(self: &Arc<Self>, tls: &mut SslContextBuilder) {
         let chooser = Arc::clone(self);
         tls.set_select_certificate_callback(move |mut hello| {
-            let mut current = chooser.lock();
-            if let Some((facts, choice)) = current.as_mut() {
+            let facts = CURRENT.with_borrow(|current| current.as_ref().map(|(facts, _)| *facts));
+            if let Some(facts) = facts {
                 let chosen = chooser
                     .rules
-                    .choose(facts, hello.servername(NameType::HOST_NAME));
+                    .choose(&facts, hello.servername(NameType::HOST_NAME));
                 if let Err(error) =
                     congestion_control::configure_in_handshake(chosen, hello.ssl_mut())
                 {
                     tracing::warn!(%error, controller = %chosen, "not set");
                 }
-                *choice = Some(chosen.clone());
+                CURRENT.set(Some((facts, Some(chosen.clone()))));
             }
             Ok(())
         });
@@ -53,17 +54,13 @@ impl Chooser {
         self.rules.otherwise()
     }
 
-    /// Packets of this connection are read from now on.
-    pub(super) fn begin(&self, facts: Facts) {
-        *self.lock() = Some((facts, None));
+    /// This thread reads packets of this connection from now on.
+    pub(super) fn begin(facts: Facts) {
+        CURRENT.set(Some((facts, None)));
     }
 
     /// The packets are read; gives the choice, if the ClientHello was among them.
-    pub(super) fn end(&self) -> Option<Selection> {
-        self.lock().take().and_then(|(_, choice)| choice)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(Facts, Option<Selection>)>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn end() -> Option<Selection> {
+        CURRENT.take().and_then(|(_, choice)| choice)
     }
 }

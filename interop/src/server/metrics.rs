@@ -57,6 +57,7 @@ pub struct Metrics {
     retransmitted_bytes: Family<Controller, Counter>,
     rtt: Family<Controller, Histogram>,
     queueing_delay: Family<Controller, Histogram>,
+    handed_over: Counter,
     refused: Counter,
     shed: Counter,
     memory: Gauge,
@@ -82,6 +83,7 @@ impl Default for Metrics {
             retransmitted_bytes: Family::default(),
             rtt: Family::new_with_constructor(delays),
             queueing_delay: Family::new_with_constructor(delays),
+            handed_over: Counter::default(),
             refused: Counter::default(),
             shed: Counter::default(),
             memory: Gauge::default(),
@@ -101,6 +103,11 @@ impl Default for Metrics {
             "connections_in_phase",
             "Open connections by the phase of their controller; quiche's own have none",
             metrics.phases.clone(),
+        );
+        registry.register(
+            "handed_over_datagrams",
+            "Datagrams that came to another thread than their connection's",
+            metrics.handed_over.clone(),
         );
         registry.register(
             "connections_refused",
@@ -188,6 +195,11 @@ fn raise(family: &Family<Controller, Counter>, label: &Controller, counted: &mut
 }
 
 impl Metrics {
+    /// A datagram came to another thread than its connection's.
+    pub(super) fn hand_over(&self) {
+        self.handed_over.inc();
+    }
+
     /// A connection was not accepted.
     pub(super) fn refuse(&self) {
         self.refused.inc();

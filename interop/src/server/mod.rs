@@ -10,15 +10,18 @@ mod arguments;
 pub mod certificate;
 mod chooser;
 mod delivery;
+mod event_loop;
 pub mod files;
 mod hq;
 mod http3;
 mod memory;
 pub mod metrics;
+mod post;
 pub mod request;
 mod reset;
 pub mod respond;
 mod retry;
+mod room;
 pub mod rules;
 mod session;
 mod sessions;
@@ -27,19 +30,15 @@ pub mod upload;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::thread;
 
-use mio::{Events, Poll, Token};
-
-use crate::socket::{ReceiveBuffers, Socket};
 use crate::stop::Stop;
-use crate::timer::Timer;
 use crate::trace::{KeyLog, Traces};
 pub use arguments::Arguments;
 use certificate::Certificate;
+use event_loop::EventLoop;
 use files::Files;
 use metrics::Metrics;
-use sessions::Sessions;
 pub use start::StartError;
 use upload::Uploads;
 
@@ -52,34 +51,25 @@ struct Service {
     metrics: Metrics,
 }
 
-/// The tokens of the poll; sockets have their index.
-const TIMER: Token = Token(usize::MAX);
-const STOP: Token = Token(usize::MAX - 1);
-
-/// Reads from one socket before connections get their turn.
-const READS_PER_TURN: usize = 16;
-
 /// A server that listens.
 pub struct Server {
-    poll: Poll,
-    timer: Timer,
+    loops: Vec<EventLoop>,
     stop: Stop,
-    sockets: Vec<Socket>,
-    sessions: Sessions,
-    shutdown_timeout: Duration,
+    addresses: Vec<SocketAddr>,
     certificate: Certificate,
+    metrics: Metrics,
     metrics_address: Option<SocketAddr>,
 }
 
 impl Server {
     /// The addresses on which it listens.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.sockets.iter().map(Socket::local_address)
+        self.addresses.iter().copied()
     }
 
     /// Its metrics, which go on while it runs.
     pub fn metrics(&self) -> Metrics {
-        self.sessions.metrics()
+        self.metrics.clone()
     }
 
     /// The address at which it serves metrics.
@@ -97,81 +87,61 @@ impl Server {
         self.stop.clone()
     }
 
+    /// The number of threads that serve connections.
+    pub fn threads(&self) -> usize {
+        self.loops.len()
+    }
+
     /// Serves until it is asked to end; then finishes open responses within the timeout.
     ///
     /// # Errors
     ///
-    /// The system cannot wait for events.
-    pub fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(256);
-        let mut buffers = ReceiveBuffers::default();
-        let mut readable = vec![false; self.sockets.len()];
-        let mut leave_until: Option<Instant> = None;
-        loop {
-            let is_busy = self.sessions.is_busy() || readable.contains(&true);
-            let wake = self
-                .sessions
-                .next_wake()
-                .into_iter()
-                .chain(leave_until)
-                .min();
-            let timeout = match is_busy {
-                true => Some(Duration::ZERO),
-                false => self.timer.timeout(wake)?,
-            };
-            match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result?,
-            }
-            for event in &events {
-                if let Some(readable) = readable.get_mut(event.token().0) {
-                    *readable |= event.is_readable();
-                    if event.is_writable() {
-                        self.sessions.unblock();
+    /// The system cannot wait for events, or gives no threads.
+    ///
+    /// # Panics
+    ///
+    /// If one of its threads does.
+    pub fn run(self) -> io::Result<()> {
+        let Server { loops, stop, .. } = self;
+        let stop = &stop;
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (number, event_loop) in loops.into_iter().enumerate() {
+                let run = move || {
+                    let mut failure = EndsOthers(Some(stop));
+                    let result = event_loop.run();
+                    if result.is_ok() {
+                        failure.0 = None;
+                    }
+                    result
+                };
+                let name = format!("connections-{number}");
+                match thread::Builder::new().name(name).spawn_scoped(scope, run) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        drop(EndsOthers(Some(stop)));
+                        return Err(error);
                     }
                 }
             }
-            for (socket, readable) in self.sockets.iter().zip(&mut readable) {
-                if *readable {
-                    *readable = receive(socket, &self.sockets, &mut self.sessions, &mut buffers);
-                }
-            }
-            self.sessions.turns(&self.sockets);
-            if self.stop.requests() > 0 && leave_until.is_none() {
-                tracing::info!("ending");
-                leave_until = Some(Instant::now() + self.shutdown_timeout);
-                self.sessions.leave();
-            }
-            if let Some(until) = leave_until {
-                let is_enough =
-                    self.sessions.is_over() || self.stop.requests() > 1 || until <= Instant::now();
-                if is_enough {
-                    self.sessions.end(&self.sockets);
-                    return Ok(());
-                }
-            }
-        }
+            threads
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })
     }
 }
 
-/// Reads some datagrams; true if there may be more.
-fn receive(
-    socket: &Socket,
-    sockets: &[Socket],
-    sessions: &mut Sessions,
-    buffers: &mut ReceiveBuffers,
-) -> bool {
-    for _ in 0..READS_PER_TURN {
-        let received = socket.receive(buffers, |datagram, info| {
-            sessions.receive(sockets, datagram, info);
-        });
-        if let Err(error) = received {
-            if error.kind() == io::ErrorKind::WouldBlock {
-                return false;
-            }
-            // Such as an ICMP message for an earlier datagram.
-            tracing::debug!(%error, "receive");
+/// Ends a server, a thread of which has failed, at once.
+struct EndsOthers<'a>(Option<&'a Stop>);
+
+impl Drop for EndsOthers<'_> {
+    fn drop(&mut self) {
+        if let Some(stop) = self.0 {
+            stop.request();
+            stop.request();
         }
     }
-    true
 }

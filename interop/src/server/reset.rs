@@ -16,7 +16,7 @@ const TOKEN_BYTES: usize = 16;
 
 /// Makes tokens and resets. The key comes from the certificate's private key, and is the same after a
 /// restart; tokens depend on the port, so that a server on another port does not give them away.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Resets {
     key: [u8; 32],
 }

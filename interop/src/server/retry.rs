@@ -14,7 +14,7 @@ const MAC_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
 /// Makes and checks tokens.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tokens {
     key: [u8; 32],
 }

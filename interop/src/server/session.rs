@@ -10,6 +10,7 @@ use crate::server::Service;
 use crate::server::hq::Hq;
 use crate::server::http3::Http3;
 use crate::server::metrics::Sampled;
+use crate::server::room::Place;
 use crate::server::rules::Facts;
 use crate::socket::Socket;
 use crate::transport::{H3, HQ};
@@ -44,6 +45,7 @@ pub(super) struct Session {
     application: Option<Application>,
     /// It is not closed as idle before this time; set only while the server is ending.
     leave_after: Option<Instant>,
+    _place: Place,
 }
 
 enum Application {
@@ -101,6 +103,7 @@ impl Session {
         ids: Vec<ConnectionId<'static>>,
         outbox: Outbox,
         establish_until: Instant,
+        place: Place,
     ) -> Self {
         Session {
             connection,
@@ -114,6 +117,7 @@ impl Session {
             establish_until,
             application: None,
             leave_after: None,
+            _place: place,
         }
     }
 

@@ -1,7 +1,8 @@
-//! All connections of a server: datagrams are given to them, and they are woken in time.
+//! All connections of a thread: datagrams are given to them, and they are woken in time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use gallop::stack::quiche::Selection;
@@ -10,8 +11,9 @@ use quiche::{ConnectionId, Header, RecvInfo, SendInfo};
 use crate::outbox;
 use crate::server::Service;
 use crate::server::acceptance::{Acceptance, Accepted, Answer};
-use crate::server::memory::{Limits, measured};
-use crate::server::metrics::Metrics;
+use crate::server::chooser::Chooser;
+use crate::server::memory::{Memory, measured};
+use crate::server::post::Post;
 use crate::server::session::Session;
 use crate::socket::Socket;
 use crate::transport;
@@ -24,7 +26,9 @@ const SCRATCH_BYTES: usize = 64 << 10;
 
 pub(super) struct Sessions {
     acceptance: Acceptance,
-    service: Service,
+    service: Arc<Service>,
+    memory: Arc<Memory>,
+    post: Post,
     sessions: BTreeMap<u64, Session>,
     ids: HashMap<ConnectionId<'static>, u64>,
     next: u64,
@@ -32,16 +36,20 @@ pub(super) struct Sessions {
     ready: BTreeSet<u64>,
     blocked: BTreeSet<u64>,
     scratch: Vec<u8>,
-    limits: Limits,
-    /// The memory that all sessions hold.
-    held_bytes: i64,
 }
 
 impl Sessions {
-    pub(super) fn new(acceptance: Acceptance, service: Service, limits: Limits) -> Self {
+    pub(super) fn new(
+        acceptance: Acceptance,
+        service: Arc<Service>,
+        memory: Arc<Memory>,
+        post: Post,
+    ) -> Self {
         Sessions {
             acceptance,
             service,
+            memory,
+            post,
             sessions: BTreeMap::new(),
             ids: HashMap::new(),
             next: 0,
@@ -49,13 +57,12 @@ impl Sessions {
             ready: BTreeSet::new(),
             blocked: BTreeSet::new(),
             scratch: vec![0; SCRATCH_BYTES],
-            limits,
-            held_bytes: 0,
         }
     }
 
-    pub(super) fn metrics(&self) -> Metrics {
-        self.service.metrics.clone()
+    /// True on the first thread of the server.
+    pub(super) fn is_first_thread(&self) -> bool {
+        self.post.thread() == 0
     }
 
     /// The time at which the next session wakes.
@@ -73,13 +80,36 @@ impl Sessions {
         self.ready.is_empty() && self.sessions.values().all(Session::is_over)
     }
 
-    /// Reads a datagram. One whose header cannot be parsed is dropped.
+    /// Reads a datagram, or hands it over to the thread that has its connection. One whose header
+    /// cannot be parsed is dropped.
     pub(super) fn receive(&mut self, sockets: &[Socket], datagram: &mut [u8], info: RecvInfo) {
+        self.read(sockets, datagram, info, true);
+    }
+
+    /// Reads the datagrams that other threads have handed over.
+    pub(super) fn receive_handed_over(&mut self, sockets: &[Socket]) {
+        for mut letter in self.post.letters() {
+            self.read(sockets, &mut letter.datagram, letter.info, false);
+        }
+    }
+
+    fn read(
+        &mut self,
+        sockets: &[Socket],
+        datagram: &mut [u8],
+        info: RecvInfo,
+        may_hand_over: bool,
+    ) {
         let Ok(header) = Header::from_slice(datagram, transport::CONNECTION_ID_BYTES) else {
             return;
         };
-        let id = match self.ids.get(&header.dcid) {
-            Some(id) => *id,
+        let known = self.ids.get(&header.dcid).copied();
+        let id = match known {
+            Some(id) => id,
+            None if may_hand_over && self.post.hand_over(&header.dcid, datagram, info) => {
+                self.service.metrics.hand_over();
+                return;
+            }
             None => match self.accept(sockets, datagram.len(), &header, info) {
                 Ok(Some(id)) => id,
                 Ok(None) => return,
@@ -94,11 +124,12 @@ impl Sessions {
         };
         let is_undecided = session.sampled.is_none();
         if is_undecided {
-            self.acceptance.chooser.begin(session.facts);
+            Chooser::begin(session.facts);
         }
         let (received, change) = measured(|| session.connection.recv(datagram, info));
         session.held_bytes += change;
-        self.held_bytes += change;
+        self.memory
+            .add(self.post.thread(), change, session.held_bytes);
         if let Err(error) = received
             && error != quiche::Error::Done
         {
@@ -112,7 +143,7 @@ impl Sessions {
             self.remove(id);
             return;
         }
-        if is_undecided && let Some(controller) = self.acceptance.chooser.end() {
+        if is_undecided && let Some(controller) = Chooser::end() {
             self.decide(id, &controller);
         }
         self.ready.insert(id);
@@ -126,9 +157,8 @@ impl Sessions {
         header: &Header<'_>,
         info: RecvInfo,
     ) -> quiche::Result<Option<u64>> {
-        let open = self.sessions.len();
         let (answer, held_bytes) =
-            measured(|| self.acceptance.accept(datagram_bytes, header, info, open));
+            measured(|| (self.acceptance).accept(datagram_bytes, header, info, &self.post));
         let Accepted {
             mut session,
             controller,
@@ -151,7 +181,7 @@ impl Sessions {
             }
         }
         session.held_bytes = held_bytes;
-        self.held_bytes += held_bytes;
+        self.memory.add(self.post.thread(), held_bytes, held_bytes);
         let number = self.next;
         self.next += 1;
         for id in &session.ids {
@@ -207,19 +237,30 @@ impl Sessions {
         for id in std::mem::take(&mut self.ready) {
             self.turn(sockets, id);
         }
-        while self.held_bytes > self.limits.all_bytes
-            && let Some(id) = self.largest()
-        {
-            self.shed(sockets, id);
+        while self.memory.is_exceeded() {
+            let largest = self.largest();
+            let held_bytes = largest.map_or(0, |(_, held_bytes)| held_bytes);
+            let here = self.post.thread();
+            let thread = self.memory.thread_to_shed(here, held_bytes);
+            match largest {
+                Some((id, _)) if thread == here => self.shed(sockets, id),
+                _ => {
+                    if thread != here {
+                        self.post.wake_later(thread);
+                    }
+                    break;
+                }
+            }
         }
-        self.service.metrics.hold(self.held_bytes);
+        self.service.metrics.hold(self.memory.held_bytes());
+        self.post.wake();
     }
 
-    /// The session that holds the most memory.
-    fn largest(&self) -> Option<u64> {
+    /// The session that holds the most memory, and how much.
+    fn largest(&self) -> Option<(u64, i64)> {
         let held = self.sessions.iter();
-        held.max_by_key(|(_, session)| session.held_bytes)
-            .map(|(id, _)| *id)
+        held.map(|(id, session)| (*id, session.held_bytes))
+            .max_by_key(|(_, held_bytes)| *held_bytes)
     }
 
     /// Closes a session that holds too much memory, without waiting for what is left of it.
@@ -247,18 +288,20 @@ impl Sessions {
         }
         let (next, change) = measured(|| session.turn(&self.service, sockets, &mut self.scratch));
         session.held_bytes += change;
-        self.held_bytes += change;
+        self.memory
+            .add(self.post.thread(), change, session.held_bytes);
         if next.over {
             self.remove(id);
             return;
         }
-        if session.held_bytes > self.limits.each_bytes {
+        if self.memory.is_too_much(session.held_bytes) {
             self.shed(sockets, id);
             return;
         }
         let port = session.facts.local.port();
         let issued = transport::issue_connection_ids(
             &mut session.connection,
+            || self.post.connection_id(),
             |connection_id| self.acceptance.resets.token(connection_id, port),
             |connection_id| {
                 self.ids.insert(connection_id.clone(), id);
@@ -288,7 +331,7 @@ impl Sessions {
         let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
-        self.held_bytes -= session.held_bytes;
+        self.memory.give_back(session.held_bytes);
         for connection_id in &session.ids {
             self.ids.remove(connection_id);
         }

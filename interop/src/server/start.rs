@@ -3,23 +3,28 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use mio::{Interest, Poll, Token};
+use mio::{Interest, Poll, Registry, Token, Waker};
 
 use crate::outbox::Pacing;
 use crate::server::acceptance::Acceptance;
 use crate::server::arguments::Arguments;
 use crate::server::certificate::{self, Certificate, CertificateError};
 use crate::server::chooser::Chooser;
+use crate::server::event_loop::{EventLoop, TIMER, WAKER};
 use crate::server::files::Files;
-use crate::server::memory::Limits;
+use crate::server::memory::Memory;
 use crate::server::metrics::Metrics;
+use crate::server::post::{MAX_THREADS, Post};
 use crate::server::reset::Resets;
 use crate::server::retry::Tokens;
+use crate::server::room::Room;
 use crate::server::rules::{Rules, RulesError};
 use crate::server::sessions::Sessions;
 use crate::server::upload::Uploads;
-use crate::server::{STOP, Server, Service, TIMER};
+use crate::server::{Server, Service};
 use crate::socket::Socket;
 use crate::stop::Stop;
 use crate::timer::Timer;
@@ -129,24 +134,6 @@ impl Server {
         if keylog.is_some() {
             config.log_keys();
         }
-        let poll = Poll::new().map_err(StartError::Poll)?;
-        let timer = Timer::new(poll.registry(), TIMER).map_err(StartError::Poll)?;
-        let stop = Stop::new(poll.registry(), STOP).map_err(StartError::Poll)?;
-        let mut sockets = listen(&addresses)?;
-        for (index, socket) in sockets.iter_mut().enumerate() {
-            if arguments.no_gso {
-                socket.disable_segmentation_offload();
-            }
-            if arguments.pacing == Pacing::Txtime {
-                socket
-                    .enable_departure_times()
-                    .map_err(StartError::Departure)?;
-            }
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry()
-                .register(socket, Token(index), interest)
-                .map_err(StartError::Poll)?;
-        }
         let metrics = Metrics::default();
         let metrics_address = match arguments.metrics {
             Some(address) => Some(
@@ -157,34 +144,93 @@ impl Server {
             None => None,
         };
         let acceptance = Acceptance {
-            config,
+            config: Arc::new(Mutex::new(config)),
             chooser,
             pacing: arguments.pacing,
             tokens: Tokens::new()?,
             resets: Resets::new(&certificate.key)?,
             always_retry: arguments.retry,
-            max_connections: arguments.max_connections,
+            room: Room::new(arguments.max_connections),
             handshake_timeout: arguments.handshake_timeout.into(),
             is_leaving: false,
         };
-        let service = Service {
+        let service = Arc::new(Service {
             files,
             uploads,
             traces,
             keylog,
-            metrics,
-        };
+            metrics: metrics.clone(),
+        });
+        let threads = threads(arguments.threads);
+        let memory = Memory::new(arguments.memory, threads);
+        let sockets = listen(&addresses, threads)?;
+        let addresses = sockets[0].iter().map(Socket::local_address).collect();
+        let polls = (0..threads)
+            .map(|_| Poll::new().map_err(StartError::Poll))
+            .collect::<Result<Vec<_>, _>>()?;
+        let wakers = polls
+            .iter()
+            .map(|poll| Ok(Arc::new(Waker::new(poll.registry(), WAKER)?)))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(StartError::Poll)?;
+        let posts = Post::of_threads(&wakers);
+        let stop = Stop::of(wakers);
+        let mut loops = Vec::new();
+        for ((poll, post), mut sockets) in polls.into_iter().zip(posts).zip(sockets) {
+            let timer = Timer::new(poll.registry(), TIMER).map_err(StartError::Poll)?;
+            prepare(&mut sockets, poll.registry(), arguments)?;
+            let (acceptance, service) = (acceptance.clone(), Arc::clone(&service));
+            loops.push(EventLoop {
+                poll,
+                timer,
+                stop: stop.clone(),
+                sockets,
+                sessions: Sessions::new(acceptance, service, Arc::clone(&memory), post),
+                shutdown_timeout: arguments.shutdown_timeout.into(),
+            });
+        }
         Ok(Server {
-            poll,
-            timer,
+            loops,
             stop,
-            sockets,
-            sessions: Sessions::new(acceptance, service, Limits::new(arguments.memory)),
-            shutdown_timeout: arguments.shutdown_timeout.into(),
+            addresses,
             certificate,
+            metrics,
             metrics_address,
         })
     }
+}
+
+/// The number of threads: the one given, or that of the cores where the system spreads packets over
+/// sockets.
+fn threads(given: Option<u16>) -> usize {
+    let cores = || match cfg!(target_os = "linux") {
+        true => thread::available_parallelism().map_or(1, usize::from),
+        false => 1,
+    };
+    given.map_or_else(cores, usize::from).min(MAX_THREADS)
+}
+
+/// Gives the sockets of one thread the services that the flags ask for.
+fn prepare(
+    sockets: &mut [Socket],
+    registry: &Registry,
+    arguments: &Arguments,
+) -> Result<(), StartError> {
+    for (index, socket) in sockets.iter_mut().enumerate() {
+        if arguments.no_gso {
+            socket.disable_segmentation_offload();
+        }
+        if arguments.pacing == Pacing::Txtime {
+            socket
+                .enable_departure_times()
+                .map_err(StartError::Departure)?;
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry
+            .register(socket, Token(index), interest)
+            .map_err(StartError::Poll)?;
+    }
+    Ok(())
 }
 
 /// Raises the limit of open files as far as the system permits: every response and trace has one.
@@ -233,15 +279,20 @@ fn root(given: Option<&PathBuf>, addresses: &[SocketAddr]) -> Result<PathBuf, St
     }
 }
 
-fn listen(addresses: &[SocketAddr]) -> Result<Vec<Socket>, StartError> {
-    let mut sockets = Vec::new();
+/// The sockets of each thread.
+fn listen(addresses: &[SocketAddr], threads: usize) -> Result<Vec<Vec<Socket>>, StartError> {
+    let mut sockets: Vec<Vec<Socket>> = (0..threads).map(|_| Vec::new()).collect();
     for address in addresses.iter().copied() {
-        match Socket::bind(address) {
-            Ok(socket) => sockets.push(socket),
+        match Socket::bind_several(address, threads) {
+            Ok(bound) => {
+                for (sockets, socket) in sockets.iter_mut().zip(bound) {
+                    sockets.push(socket);
+                }
+            }
             // A machine without IPv6.
             Err(error)
                 if address.ip() == Ipv6Addr::LOCALHOST
-                    && !sockets.is_empty()
+                    && !sockets[0].is_empty()
                     && error.kind() != io::ErrorKind::AddrInUse =>
             {
                 tracing::warn!(%error, "IPv4 only");

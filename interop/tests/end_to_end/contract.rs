@@ -40,7 +40,7 @@ fn serve(case: &str) -> Server {
     fs::rename(made.key, certs.join("priv.key")).unwrap();
     let mut command = script("server", case, folder.path());
     command
-        .env("SERVER_PARAMS", "--log json --cc vegas")
+        .env("SERVER_PARAMS", "--log json --cc vegas --threads 2")
         .stderr(Stdio::piped());
     let mut server = Server::spawn(command, folder);
     let port = server.address.port();
@@ -192,7 +192,7 @@ fn losses_and_damage() {
 fn a_client_whose_address_changes() {
     for (case, fate) in [("rebind-port", Fate::Rebind), ("rebind-addr", Fate::Move)] {
         let path = move |from, number: usize| match from {
-            From::Client if number % 100 == 99 && number < 500 => fate,
+            From::Client if number % 25 == 24 && number < 125 => fate,
             _ => Fate::Pass,
         };
         run(case, &[3_000_000], path);

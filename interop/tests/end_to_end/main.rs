@@ -11,4 +11,5 @@ mod relay;
 mod serving;
 mod setup;
 mod shutdown;
+mod threads;
 mod transfers;

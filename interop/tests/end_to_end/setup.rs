@@ -68,6 +68,8 @@ impl Server {
         }
         command
             .args(["--listen", "127.0.0.1:0", "--log", "json"])
+            // Also on a machine with one core.
+            .args(["--threads", "2"])
             .args(["--root", &format!("{place}/root")])
             .args(arguments.iter().map(|text| text.replace("{}", &place)))
             .stderr(Stdio::piped());
@@ -416,6 +418,25 @@ impl Peer {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(_) => self.connection.on_timeout(),
         }
+    }
+
+    /// Goes on from another port, with another connection ID of the server's (RFC 9000 §9).
+    pub fn migrate(&mut self) {
+        transport::issue_connection_ids(
+            &mut self.connection,
+            transport::connection_id,
+            |_| transport::random_token(),
+            |_| {},
+        )
+        .unwrap();
+        while self.connection.retired_scid_next().is_some() {}
+        self.until(|connection| connection.available_dcids() > 0);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let patience = self.socket.read_timeout().unwrap();
+        socket.set_read_timeout(patience).unwrap();
+        let local = socket.local_addr().unwrap();
+        self.socket = socket;
+        self.connection.migrate_source(local).unwrap();
     }
 
     /// Writes to a stream and reads it to its end, or to its reset.

@@ -19,7 +19,7 @@ const HOST_PART_OF_WINDOW: u64 = 2;
 /// A time in which some datagrams may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
-    length: Duration,
+    length_ns: u64,
     datagrams: u64,
 }
 
@@ -30,16 +30,10 @@ impl Interval {
     /// alone bounds what is sent per RTT.
     #[inline]
     pub(crate) fn of_paper(rtt: Duration, window_packets: u64) -> Interval {
-        let window_packets = window_packets.max(1);
         // 64 bits hold 584 years, and are divided by far faster than 128.
-        let length = Duration::from_nanos(match u64::try_from(rtt.as_nanos()) {
-            Ok(rtt) => rtt / window_packets,
-            Err(_) => (rtt.as_nanos() / u128::from(window_packets))
-                .try_into()
-                .unwrap_or(u64::MAX),
-        });
+        let rtt_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
         Interval {
-            length,
+            length_ns: rtt_ns / window_packets.max(1),
             datagrams: DATAGRAMS_PER_INTERVAL,
         }
     }
@@ -51,30 +45,31 @@ impl Interval {
     #[inline]
     pub(crate) fn of_host(rtt: Duration, window_packets: u64) -> Interval {
         let one = Interval::of_paper(rtt, window_packets);
-        if one.length.saturating_mul(2) > HOST_TIME {
+        let host_ns = u64::from(HOST_TIME.subsec_nanos());
+        if one.length_ns > host_ns / 2 {
             return one;
         }
-        let in_time = (HOST_TIME.as_nanos() as u64)
-            .checked_div(one.length.as_nanos() as u64)
-            .unwrap_or(u64::MAX);
+        let in_time = host_ns.checked_div(one.length_ns).unwrap_or(u64::MAX);
         let in_window = window_packets / (HOST_PART_OF_WINDOW * DATAGRAMS_PER_INTERVAL);
         let count = in_time.min(in_window).max(1);
         Interval {
-            length: Duration::from_nanos(count.saturating_mul(one.length.as_nanos() as u64)),
+            length_ns: count.saturating_mul(one.length_ns),
             datagrams: count.saturating_mul(one.datagrams),
         }
     }
 
-    /// The bytes that may leave at once.
+    /// The bytes that may leave together, at most those of one system call.
+    #[inline]
     pub(crate) fn burst_bytes(self, max_datagram_size_bytes: usize) -> usize {
-        let in_one_call = MOST_BYTES_PER_CALL / max_datagram_size_bytes.max(1);
         let datagrams = usize::try_from(self.datagrams).unwrap_or(usize::MAX);
-        datagrams.min(in_one_call.max(1)) * max_datagram_size_bytes
+        let least = DATAGRAMS_PER_INTERVAL as usize * max_datagram_size_bytes;
+        let all = datagrams.saturating_mul(max_datagram_size_bytes);
+        all.min(MOST_BYTES_PER_CALL).max(least)
     }
 }
 
-/// The datagrams that may wait in the host at any time, if they are more than leave together in the paper: a
-/// backlog of as many says nothing about the network.
+/// The datagrams that may wait in the host at any time, if they are more than leave together in
+/// the paper: a backlog of as many says nothing about the network.
 pub(crate) fn host_packets(rtt: Duration, window_packets: u64) -> f64 {
     let window = window_packets as f64;
     let waiting = window * (HOST_TIME.as_secs_f64() / rtt.as_secs_f64());
@@ -114,21 +109,23 @@ impl SpikeSuppression {
         interval: impl FnOnce() -> Interval,
     ) {
         match self.end {
-            Some(end) if time_sent < end => {
-                self.room_bytes = self.room_bytes.saturating_sub(size_bytes);
-            }
+            Some(end) if time_sent < end => {}
             last => {
-                let Interval { length, datagrams } = interval();
+                let Interval {
+                    length_ns,
+                    datagrams,
+                } = interval();
+                let length = Duration::from_nanos(length_ns);
                 let begin = last
                     .filter(|_| datagrams > DATAGRAMS_PER_INTERVAL)
                     .filter(|last| time_sent.saturating_duration_since(*last) <= length);
                 self.end = begin.unwrap_or(time_sent).checked_add(length);
                 self.room_bytes = usize::try_from(datagrams)
                     .unwrap_or(usize::MAX)
-                    .saturating_mul(max_datagram_size_bytes)
-                    .saturating_sub(size_bytes);
+                    .saturating_mul(max_datagram_size_bytes);
             }
         }
+        self.room_bytes = self.room_bytes.saturating_sub(size_bytes);
     }
 
     /// The time at which the next datagram may leave; `None` if it may leave at once.
@@ -151,7 +148,10 @@ mod tests {
     }
 
     fn interval(length: Duration, datagrams: u64) -> Interval {
-        Interval { length, datagrams }
+        Interval {
+            length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            datagrams,
+        }
     }
 
     #[test]
@@ -187,9 +187,10 @@ mod tests {
 
     #[test]
     fn a_burst_is_no_larger_than_a_system_call() {
+        assert_eq!(interval(us(50), 2).burst_bytes(MDS), 2 * MDS);
         assert_eq!(interval(us(50), 10).burst_bytes(MDS), 12_000);
-        assert_eq!(interval(us(50), 100).burst_bytes(MDS), 54 * MDS);
-        assert_eq!(interval(us(50), u64::MAX).burst_bytes(100_000), 100_000);
+        assert_eq!(interval(us(50), 100).burst_bytes(MDS), MOST_BYTES_PER_CALL);
+        assert_eq!(interval(us(50), u64::MAX).burst_bytes(100_000), 200_000);
     }
 
     #[test]
@@ -234,10 +235,7 @@ mod tests {
             interval(Duration::MAX, u64::MAX)
         });
         pacer.next_release_time(MDS);
-        assert_eq!(
-            Interval::of_paper(Duration::MAX, u64::MAX).length,
-            Duration::from_secs(1)
-        );
+        assert_eq!(Interval::of_paper(Duration::MAX, u64::MAX).length_ns, 1);
         Interval::of_host(Duration::MAX, u64::MAX);
         Interval::of_host(us(1), u64::MAX);
         assert_eq!(SpikeSuppression::max_rate_bps(Duration::ZERO, 1), None);
@@ -258,7 +256,7 @@ mod tests {
             for (gap_us, size, spacing_us, pairs) in sends {
                 now += us(gap_us);
                 let next = interval(us(spacing_us * pairs), 2 * pairs);
-                longest = longest.max(next.length);
+                longest = longest.max(Duration::from_nanos(next.length_ns));
                 let time_sent = pacer.next_release_time(MDS).unwrap_or(now).max(now);
                 prop_assert!(time_sent - now <= longest);
                 pacer.on_packet_sent(time_sent, size, MDS, || next);

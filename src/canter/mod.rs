@@ -43,7 +43,7 @@ use dip::DipDetector;
 use loss::{Cause, LossAllowance, QueueAtLoss};
 use meter::{Meter, Recent};
 use noise::Noise;
-use pacer::{Pacer, burst_packets, host_packets};
+use pacer::{Pace, Pacer, host_packets};
 use probe::{Answer, Probe, Wait};
 use ramp::Ramp;
 use reference::Reference;
@@ -251,6 +251,8 @@ pub struct Canter {
     smoothed: Option<Duration>,
     acked_at: Option<Instant>,
     pacing: bool,
+    /// The rate since the last event; `None` if packets are not paced.
+    pace: Option<Pace>,
     pacer: Pacer,
 }
 
@@ -299,6 +301,7 @@ impl Canter {
             smoothed: None,
             acked_at: None,
             pacing: path.pacing,
+            pace: None,
             pacer: Pacer::default(),
         }
     }
@@ -350,6 +353,11 @@ impl Canter {
             _ if self.skipped_rounds > 0 => Some(self.window_packets / base_s),
             _ => Some(PACING_GAIN * self.window_packets / smoothed_s.min(2.0 * base_s)),
         }
+    }
+
+    fn set_pace(&mut self) {
+        let pps = self.pacing_pps();
+        self.pace = pps.map(|pps| Pace::new(pps, self.window_packets));
     }
 
     /// A round of the steady state ended in which the window was used.
@@ -609,10 +617,8 @@ impl Controller for Canter {
         }
         self.recovery.on_packet_sent(packet.packet_number);
         let mut used = packet.fills(self.window_bytes() / 2, self.max_datagram_size_bytes);
-        if let Some(pps) = self.pacing_pps() {
-            let kept_pace = self
-                .pacer
-                .on_packet_sent(packet.time_sent, pps, self.window_packets);
+        if let Some(pace) = &self.pace {
+            let kept_pace = self.pacer.on_packet_sent(packet.time_sent, pace);
             self.meter.paced = self.meter.paced.saturating_add(u32::from(kept_pace));
             // A train that the pacer spread over the round is one that used the window.
             let is_startup = matches!(self.mode, Mode::Startup(_));
@@ -625,6 +631,131 @@ impl Controller for Canter {
     }
 
     fn on_packets_acked(&mut self, ack: &Ack, packets: &[PacketInfo]) {
+        self.on_ack(ack, packets);
+        self.set_pace();
+    }
+
+    fn on_packets_lost(&mut self, loss: &Loss, packets: &[PacketInfo]) {
+        let is_queue_full = self.queue_at_loss.on_loss(self.pps);
+        for packet in packets {
+            if packet.size_bytes > 0 {
+                self.meter.lost += 1.0;
+            }
+            let is_new = self.recovery.is_after(packet.packet_number)
+                && (self.options.is_strict || self.startup_mark < Some(packet.packet_number));
+            if is_new && let Some(cause) = self.cause_of_loss(is_queue_full) {
+                self.on_congestion(packet.packet_number, loss.now, cause);
+            }
+            self.recovery.on_packet_lost(packet.packet_number);
+        }
+        if self.persistent_congestion.on_packets_lost(loss, packets) {
+            self.on_persistent_congestion();
+        }
+        self.set_pace();
+    }
+
+    fn on_spurious_loss(&mut self, _now: Instant, packets: &[PacketInfo]) {
+        if let Some(before) = self.recovery.on_spurious_loss(packets) {
+            self.set_window(before.window_packets.max(self.window_packets));
+            self.mode = match before.mode {
+                Mode::Startup(_) | Mode::Compete => before.mode,
+                _ => Mode::Cruise,
+            };
+            self.set_pace();
+        }
+    }
+
+    fn on_congestion_marks(&mut self, marks: &CongestionMarks) {
+        if self.recovery.is_after(marks.largest_acked) {
+            self.on_congestion(marks.largest_acked, marks.now, Cause::Mark);
+            self.set_pace();
+        } else {
+            self.recovery.make_final();
+        }
+    }
+
+    fn on_cwnd_limited(&mut self, _now: Instant) {
+        self.round.on_window_used();
+        self.filled_window = self.filled_window.max(self.recovery.largest_sent());
+    }
+
+    fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
+        if max_datagram_size_bytes > 0 {
+            self.max_datagram_size_bytes = max_datagram_size_bytes;
+        }
+    }
+
+    fn window_bytes(&self) -> usize {
+        self.to_bytes(self.window_packets)
+    }
+
+    fn ssthresh_bytes(&self) -> Option<usize> {
+        match self.mode {
+            Mode::Startup(_) => None,
+            _ => Some(self.window_bytes()),
+        }
+    }
+
+    fn next_release_time(&self) -> Option<Instant> {
+        self.pacer.next_release_time()
+    }
+
+    fn pacing_rate_bps(&self) -> Option<f64> {
+        let bits = self.max_datagram_size_bytes as f64 * 8.0;
+        self.pace.map(|pace| pace.pps * bits)
+    }
+
+    fn burst_bytes(&self) -> Option<usize> {
+        let packets = self.pace?.burst_packets as usize;
+        let in_one_call = MOST_BYTES_PER_CALL / self.max_datagram_size_bytes;
+        Some(packets.min(in_one_call.max(1)) * self.max_datagram_size_bytes)
+    }
+
+    fn phase(&self) -> Phase {
+        if self.recovery.is_under_way() {
+            Phase::Recovery
+        } else if matches!(self.mode, Mode::Startup(_)) {
+            Phase::SlowStart
+        } else {
+            Phase::CongestionAvoidance
+        }
+    }
+
+    fn phase_name(&self) -> &'static str {
+        match self.mode {
+            _ if self.recovery.is_under_way() => Phase::Recovery.as_str(),
+            Mode::Startup(_) => "startup",
+            Mode::Cruise => "cruise",
+            Mode::Check(_) => "check",
+            Mode::Probe(_) => "probe",
+            Mode::Compete => "compete",
+        }
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let (alpha, beta) = self.thresholds_packets();
+        sink(Figure::packets("canter_alpha_packets", alpha));
+        sink(Figure::packets("canter_beta_packets", beta));
+        sink(Figure::packets(
+            "canter_backlog_packets",
+            self.backlog_packets,
+        ));
+        let slack = Duration::from_secs_f64(self.noise.slack_s(self.pps));
+        sink(Figure::ms("canter_slack_ms", slack));
+        if let Some(base_rtt) = self.reference.base_rtt() {
+            sink(Figure::ms("canter_base_rtt_ms", base_rtt));
+            sink(Figure::ms("canter_reference_rtt_ms", self.reference.get()));
+        }
+        if let Some(pps) = self.capacity.pps() {
+            let bits = self.max_datagram_size_bytes as f64 * 8.0;
+            sink(Figure::bps("canter_capacity_bps", pps * bits));
+        }
+    }
+}
+
+impl Canter {
+    /// Takes an ACK frame in.
+    fn on_ack(&mut self, ack: &Ack, packets: &[PacketInfo]) {
         let Some(largest) = packets.last() else {
             return;
         };
@@ -695,124 +826,6 @@ impl Controller for Canter {
         }
     }
 
-    fn on_packets_lost(&mut self, loss: &Loss, packets: &[PacketInfo]) {
-        let is_queue_full = self.queue_at_loss.on_loss(self.pps);
-        for packet in packets {
-            if packet.size_bytes > 0 {
-                self.meter.lost += 1.0;
-            }
-            let is_new = self.recovery.is_after(packet.packet_number)
-                && (self.options.is_strict || self.startup_mark < Some(packet.packet_number));
-            if is_new && let Some(cause) = self.cause_of_loss(is_queue_full) {
-                self.on_congestion(packet.packet_number, loss.now, cause);
-            }
-            self.recovery.on_packet_lost(packet.packet_number);
-        }
-        if self.persistent_congestion.on_packets_lost(loss, packets) {
-            self.on_persistent_congestion();
-        }
-    }
-
-    fn on_spurious_loss(&mut self, _now: Instant, packets: &[PacketInfo]) {
-        if let Some(before) = self.recovery.on_spurious_loss(packets) {
-            self.set_window(before.window_packets.max(self.window_packets));
-            self.mode = match before.mode {
-                Mode::Startup(_) | Mode::Compete => before.mode,
-                _ => Mode::Cruise,
-            };
-        }
-    }
-
-    fn on_congestion_marks(&mut self, marks: &CongestionMarks) {
-        if self.recovery.is_after(marks.largest_acked) {
-            self.on_congestion(marks.largest_acked, marks.now, Cause::Mark);
-        } else {
-            self.recovery.make_final();
-        }
-    }
-
-    fn on_cwnd_limited(&mut self, _now: Instant) {
-        self.round.on_window_used();
-        self.filled_window = self.filled_window.max(self.recovery.largest_sent());
-    }
-
-    fn on_mtu_update(&mut self, max_datagram_size_bytes: usize) {
-        if max_datagram_size_bytes > 0 {
-            self.max_datagram_size_bytes = max_datagram_size_bytes;
-        }
-    }
-
-    fn window_bytes(&self) -> usize {
-        self.to_bytes(self.window_packets)
-    }
-
-    fn ssthresh_bytes(&self) -> Option<usize> {
-        match self.mode {
-            Mode::Startup(_) => None,
-            _ => Some(self.window_bytes()),
-        }
-    }
-
-    fn next_release_time(&self) -> Option<Instant> {
-        self.pacer.next_release_time()
-    }
-
-    fn pacing_rate_bps(&self) -> Option<f64> {
-        let bits = self.max_datagram_size_bytes as f64 * 8.0;
-        self.pacing_pps().map(|pps| pps * bits)
-    }
-
-    fn burst_bytes(&self) -> Option<usize> {
-        self.pacing_pps().map(|pps| {
-            let packets = burst_packets(pps, self.window_packets) as usize;
-            let in_one_call = MOST_BYTES_PER_CALL / self.max_datagram_size_bytes;
-            packets.min(in_one_call.max(1)) * self.max_datagram_size_bytes
-        })
-    }
-
-    fn phase(&self) -> Phase {
-        if self.recovery.is_under_way() {
-            Phase::Recovery
-        } else if matches!(self.mode, Mode::Startup(_)) {
-            Phase::SlowStart
-        } else {
-            Phase::CongestionAvoidance
-        }
-    }
-
-    fn phase_name(&self) -> &'static str {
-        match self.mode {
-            _ if self.recovery.is_under_way() => Phase::Recovery.as_str(),
-            Mode::Startup(_) => "startup",
-            Mode::Cruise => "cruise",
-            Mode::Check(_) => "check",
-            Mode::Probe(_) => "probe",
-            Mode::Compete => "compete",
-        }
-    }
-
-    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
-        let (alpha, beta) = self.thresholds_packets();
-        sink(Figure::packets("canter_alpha_packets", alpha));
-        sink(Figure::packets("canter_beta_packets", beta));
-        sink(Figure::packets(
-            "canter_backlog_packets",
-            self.backlog_packets,
-        ));
-        let slack = Duration::from_secs_f64(self.noise.slack_s(self.pps));
-        sink(Figure::ms("canter_slack_ms", slack));
-        if let Some(base_rtt) = self.reference.base_rtt() {
-            sink(Figure::ms("canter_base_rtt_ms", base_rtt));
-            sink(Figure::ms("canter_reference_rtt_ms", self.reference.get()));
-        }
-        if let Some(pps) = self.capacity.pps() {
-            let bits = self.max_datagram_size_bytes as f64 * 8.0;
-            sink(Figure::bps("canter_capacity_bps", pps * bits));
-        }
-    }
-}
-
-impl Canter {
     /// Takes an RTT in, without the peer's delay.
     fn on_sample(&mut self, rtt: Duration, packet_number: u64, now: Instant) {
         self.recent.add(rtt);

@@ -13,6 +13,46 @@ const LEAST_BURST_PACKETS: f64 = 2.0;
 const PLAIN_BURST_PACKETS: f64 = 16.0;
 const HOST_PART_OF_WINDOW: f64 = 0.5;
 
+/// The packets that may wait in the host at this rate: a backlog of as many says nothing about the
+/// network.
+pub(super) fn host_packets(pps: f64, window_packets: f64) -> f64 {
+    (pps * HOST_TIME_S).min(window_packets * HOST_PART_OF_WINDOW)
+}
+
+/// The packets that may leave at once at this rate.
+fn burst_packets(pps: f64, window_packets: f64) -> f64 {
+    let plain = (pps * HOST_TIME_S).clamp(LEAST_BURST_PACKETS, PLAIN_BURST_PACKETS);
+    plain.max(host_packets(pps, window_packets))
+}
+
+/// The rate at which packets leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    pub(super) pps: f64,
+    /// The packets that may leave at once.
+    pub(super) burst_packets: f64,
+    /// The time from one packet to the next.
+    gap: Duration,
+    /// The time by which a burst goes ahead of the packets that it starts with two of.
+    lead: Duration,
+}
+
+impl Pace {
+    /// The pace of this rate, under this window.
+    pub(super) fn new(pps: f64, window_packets: f64) -> Pace {
+        let gap_ns = 1e9 / pps.max(1.0);
+        let burst_packets = burst_packets(pps, window_packets);
+        let gap = Duration::from_nanos(gap_ns as u64);
+        let ahead = Duration::from_nanos((gap_ns * (burst_packets - 1.0)) as u64);
+        Pace {
+            pps,
+            burst_packets,
+            gap,
+            lead: ahead.saturating_sub(gap),
+        }
+    }
+}
+
 /// Spaces packets evenly, and lets a late timer catch up by one burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
@@ -23,39 +63,27 @@ pub(super) struct Pacer {
     release: Option<Instant>,
 }
 
-/// The packets that may wait in the host at this rate: a backlog of as many says nothing about the
-/// network.
-pub(super) fn host_packets(pps: f64, window_packets: f64) -> f64 {
-    (pps * HOST_TIME_S).min(window_packets * HOST_PART_OF_WINDOW)
-}
-
-/// The packets that may leave at once at this rate.
-pub(super) fn burst_packets(pps: f64, window_packets: f64) -> f64 {
-    let plain = (pps * HOST_TIME_S).clamp(LEAST_BURST_PACKETS, PLAIN_BURST_PACKETS);
-    plain.max(host_packets(pps, window_packets))
-}
-
 impl Pacer {
     /// A packet left. True if it kept to the rate's schedule, with no pause before it.
-    pub(super) fn on_packet_sent(
-        &mut self,
-        time_sent: Instant,
-        pps: f64,
-        window_packets: f64,
-    ) -> bool {
-        let gap_ns = 1e9 / pps.max(1.0);
-        let gap = Duration::from_nanos(gap_ns as u64);
-        let kept_pace = self.due.is_some_and(|due| due + gap >= time_sent);
-        let from = self.due.map_or(time_sent, |due| due.max(time_sent));
-        self.due = from.checked_add(gap);
-        let ahead =
-            Duration::from_nanos((gap_ns * (burst_packets(pps, window_packets) - 1.0)) as u64);
-        let release = self.due.and_then(|due| due.checked_sub(ahead));
+    #[inline]
+    pub(super) fn on_packet_sent(&mut self, time_sent: Instant, pace: &Pace) -> bool {
+        let (from, kept_pace) = match self.due {
+            Some(due) if due >= time_sent => (due, true),
+            Some(due) => (time_sent, due + pace.gap >= time_sent),
+            None => (time_sent, false),
+        };
+        self.due = from.checked_add(pace.gap);
+        let release = if pace.lead.is_zero() {
+            Some(from)
+        } else {
+            from.checked_sub(pace.lead)
+        };
         self.release = self.release.max(release);
         kept_pace
     }
 
     /// The time at which the next packet may leave.
+    #[inline]
     pub(super) fn next_release_time(&self) -> Option<Instant> {
         self.release
     }
@@ -71,9 +99,9 @@ mod tests {
         let start = Instant::now();
         let mut pacer = Pacer::default();
         assert_eq!(pacer.next_release_time(), None);
-        pacer.on_packet_sent(start, 1000.0, 10.0);
+        pacer.on_packet_sent(start, &Pace::new(1000.0, 10.0));
         assert_eq!(pacer.next_release_time(), Some(start));
-        pacer.on_packet_sent(start, 1000.0, 10.0);
+        pacer.on_packet_sent(start, &Pace::new(1000.0, 10.0));
         let millisecond = Duration::from_millis(1);
         assert_eq!(pacer.next_release_time(), Some(start + millisecond));
     }
@@ -99,7 +127,7 @@ mod tests {
             for (late_us, pps, window) in sends {
                 now = pacer.next_release_time().map_or(now, |release| release.max(now))
                     + Duration::from_micros(late_us);
-                pacer.on_packet_sent(now, pps, window);
+                pacer.on_packet_sent(now, &Pace::new(pps, window));
                 let next = pacer.next_release_time();
                 prop_assert!(next >= last);
                 prop_assert!(next.is_some_and(|next| next <= now + Duration::from_secs_f64(1.0 / 100.0)));

@@ -270,42 +270,16 @@ impl CongestionControllerFactory for Factory {
 #[derive(Debug)]
 struct Adapter {
     controller: Box<dyn Controller>,
-    answers: Answers,
     /// The packets of one event. Kept, so that no event allocates memory.
     packets: Vec<PacketInfo>,
-}
-
-/// The answers that sending does not change. quiche reads them after each packet.
-#[derive(Debug)]
-struct Answers {
-    window_bytes: usize,
-    ssthresh_bytes: Option<usize>,
-    burst_bytes: Option<usize>,
-}
-
-impl Answers {
-    fn of(controller: &dyn Controller) -> Answers {
-        Answers {
-            window_bytes: controller.window_bytes(),
-            ssthresh_bytes: controller.ssthresh_bytes(),
-            burst_bytes: controller.burst_bytes(),
-        }
-    }
 }
 
 impl Adapter {
     fn new(controller: Box<dyn Controller>) -> Adapter {
         Adapter {
-            answers: Answers::of(&*controller),
             controller,
             packets: Vec::new(),
         }
-    }
-
-    /// Tells the controller of an event.
-    fn tell(&mut self, event: impl FnOnce(&mut dyn Controller)) {
-        event(&mut *self.controller);
-        self.answers = Answers::of(&*self.controller);
     }
 
     /// Tells the controller of an event with packets.
@@ -316,7 +290,6 @@ impl Adapter {
         self.packets.clear();
         self.packets.extend(packets.iter().map(PacketInfo::from));
         event(&mut *self.controller, &self.packets);
-        self.answers = Answers::of(&*self.controller);
     }
 }
 
@@ -358,7 +331,7 @@ impl From<&AckEvent<'_>> for Ack {
 
 impl CongestionController for Adapter {
     fn congestion_window(&self) -> usize {
-        self.answers.window_bytes
+        self.controller.window_bytes()
     }
 
     fn on_packet_sent(&mut self, packet: &::quiche::SentPacket) {
@@ -395,15 +368,15 @@ impl CongestionController for Adapter {
     }
 
     fn on_packets_discarded(&mut self, _now: Instant, bytes: usize) {
-        self.tell(|controller| controller.on_packets_discarded(bytes));
+        self.controller.on_packets_discarded(bytes);
     }
 
     fn on_mtu_update(&mut self, max_datagram_size: usize) {
-        self.tell(|controller| controller.on_mtu_update(max_datagram_size));
+        self.controller.on_mtu_update(max_datagram_size);
     }
 
     fn ssthresh(&self) -> Option<usize> {
-        self.answers.ssthresh_bytes
+        self.controller.ssthresh_bytes()
     }
 
     fn startup_exit_reason(&self) -> StartupExitReason {
@@ -415,7 +388,7 @@ impl CongestionController for Adapter {
 
     /// While datagrams are spaced, a batch is what may leave at one time.
     fn send_quantum(&self) -> Option<usize> {
-        self.answers.burst_bytes
+        self.controller.burst_bytes()
     }
 
     fn pacing_rate(&self) -> Option<u64> {

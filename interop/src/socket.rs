@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
@@ -14,6 +14,9 @@ const BUFFER_BYTES: usize = 4 << 20;
 
 /// The largest UDP datagram, and the most that the kernel joins to one read.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
+
+/// Datagrams do not wait for longer than this to be read; who says so has set the clock.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A bound UDP socket that never blocks.
 #[derive(Debug)]
@@ -134,7 +137,8 @@ impl Socket {
         }
     }
 
-    /// Reads what has come in one go, and gives each datagram to `each`.
+    /// Reads what has come in one go, and gives each datagram to `each`, with the time at which it came
+    /// to this host, as far as the system tells.
     ///
     /// # Errors
     ///
@@ -142,7 +146,7 @@ impl Socket {
     pub fn receive(
         &self,
         buffers: &mut ReceiveBuffers,
-        mut each: impl FnMut(&mut [u8], quiche::RecvInfo),
+        mut each: impl FnMut(&mut [u8], quiche::RecvInfo, Instant),
     ) -> io::Result<()> {
         let mut slices = buffers.bytes.chunks_mut(MAX_DATAGRAM_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -152,13 +156,18 @@ impl Socket {
             &mut slices,
             &mut buffers.meta,
         )?;
+        let (now, clock) = (Instant::now(), SystemTime::now());
         for (slice, meta) in slices.iter_mut().zip(&buffers.meta).take(received) {
             let to = meta
                 .dst_ip
                 .map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()));
             let from = meta.addr;
+            let waited = meta
+                .timestamp
+                .map_or(Duration::ZERO, |came| wait(came, clock));
+            let at = now.checked_sub(waited).unwrap_or(now);
             for datagram in slice[..meta.len].chunks_mut(meta.stride.max(1)) {
-                each(datagram, quiche::RecvInfo { from, to });
+                each(datagram, quiche::RecvInfo { from, to }, at);
             }
         }
         Ok(())
@@ -220,6 +229,14 @@ impl Socket {
     }
 }
 
+/// The time for which a datagram that came at `came`, since 1970, has waited to be read.
+fn wait(came: Duration, now: SystemTime) -> Duration {
+    now.duration_since(SystemTime::UNIX_EPOCH + came)
+        .ok()
+        .filter(|wait| *wait < MAX_WAIT)
+        .unwrap_or_default()
+}
+
 /// Lets sockets have the same address.
 #[cfg(target_os = "linux")]
 fn share(socket: &socket2::Socket) -> io::Result<()> {
@@ -252,5 +269,42 @@ impl mio::event::Source for Socket {
 
     fn deregister(&mut self, registry: &mio::Registry) -> io::Result<()> {
         self.socket.deregister(registry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::thread;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_millis(20);
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_datagram_came_before_it_is_read() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"early", socket.local_address()).unwrap();
+        let after = Instant::now();
+        thread::sleep(WAIT);
+        let mut times = Vec::new();
+        let mut buffers = ReceiveBuffers::default();
+        socket
+            .receive(&mut buffers, |_, _, at| times.push(at))
+            .unwrap();
+        // Two clocks are read one after the other.
+        assert!(times.len() == 1 && times[0] < after + WAIT / 2);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_tells_no_wait() {
+        let now = SystemTime::now();
+        let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(wait(since_1970.saturating_sub(WAIT), now), WAIT);
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(wait(since_1970 + hour, now), Duration::ZERO);
+        assert_eq!(wait(since_1970.saturating_sub(hour), now), Duration::ZERO);
     }
 }

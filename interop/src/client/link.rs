@@ -152,8 +152,8 @@ impl Link {
     /// Reads received datagrams.
     pub(super) fn receive(&mut self, buffers: &mut ReceiveBuffers) {
         let connection = &mut self.connection;
-        let received = self.socket[0].receive(buffers, |datagram, info| {
-            if let Err(error) = connection.recv(datagram, info) {
+        let received = self.socket[0].receive(buffers, |datagram, info, at| {
+            if let Err(error) = connection.recv_at(datagram, info, at) {
                 tracing::debug!(%error, "packet");
             }
         });

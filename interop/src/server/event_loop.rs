@@ -97,8 +97,8 @@ fn receive(
     buffers: &mut ReceiveBuffers,
 ) -> bool {
     for _ in 0..READS_PER_TURN {
-        let received = socket.receive(buffers, |datagram, info| {
-            sessions.receive(sockets, datagram, info);
+        let received = socket.receive(buffers, |datagram, info, at| {
+            sessions.receive(sockets, datagram, info, at);
         });
         if let Err(error) = received {
             if error.kind() == io::ErrorKind::WouldBlock {

@@ -8,6 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Instant;
 
 use mio::Waker;
 use quiche::{ConnectionId, RecvInfo};
@@ -24,6 +25,8 @@ const CAPACITY: usize = 1_024;
 pub(super) struct Letter {
     pub(super) datagram: Vec<u8>,
     pub(super) info: RecvInfo,
+    /// The time at which it came.
+    pub(super) at: Instant,
 }
 
 /// The keys by which connection IDs name their thread.
@@ -106,6 +109,7 @@ impl Post {
         id: &ConnectionId<'_>,
         datagram: &[u8],
         info: RecvInfo,
+        at: Instant,
     ) -> bool {
         let Some(thread) = self.owners.of(id).filter(|thread| *thread != self.thread) else {
             return false;
@@ -113,6 +117,7 @@ impl Post {
         let letter = Letter {
             datagram: datagram.to_vec(),
             info,
+            at,
         };
         match self.boxes[thread].0.try_send(letter) {
             Ok(()) => self.to_wake[thread] = true,

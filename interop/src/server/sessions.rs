@@ -80,16 +80,22 @@ impl Sessions {
         self.ready.is_empty() && self.sessions.values().all(Session::is_over)
     }
 
-    /// Reads a datagram, or hands it over to the thread that has its connection. One whose header
-    /// cannot be parsed is dropped.
-    pub(super) fn receive(&mut self, sockets: &[Socket], datagram: &mut [u8], info: RecvInfo) {
-        self.read(sockets, datagram, info, true);
+    /// Reads a datagram that came at `at`, or hands it over to the thread that has its connection. One
+    /// whose header cannot be parsed is dropped.
+    pub(super) fn receive(
+        &mut self,
+        sockets: &[Socket],
+        datagram: &mut [u8],
+        info: RecvInfo,
+        at: Instant,
+    ) {
+        self.read(sockets, datagram, info, at, true);
     }
 
     /// Reads the datagrams that other threads have handed over.
     pub(super) fn receive_handed_over(&mut self, sockets: &[Socket]) {
         for mut letter in self.post.letters() {
-            self.read(sockets, &mut letter.datagram, letter.info, false);
+            self.read(sockets, &mut letter.datagram, letter.info, letter.at, false);
         }
     }
 
@@ -98,6 +104,7 @@ impl Sessions {
         sockets: &[Socket],
         datagram: &mut [u8],
         info: RecvInfo,
+        at: Instant,
         may_hand_over: bool,
     ) {
         let Ok(header) = Header::from_slice(datagram, transport::CONNECTION_ID_BYTES) else {
@@ -106,7 +113,7 @@ impl Sessions {
         let known = self.ids.get(&header.dcid).copied();
         let id = match known {
             Some(id) => id,
-            None if may_hand_over && self.post.hand_over(&header.dcid, datagram, info) => {
+            None if may_hand_over && self.post.hand_over(&header.dcid, datagram, info, at) => {
                 self.service.metrics.hand_over();
                 return;
             }
@@ -126,7 +133,7 @@ impl Sessions {
         if is_undecided {
             Chooser::begin(session.facts);
         }
-        let (received, change) = measured(|| session.connection.recv(datagram, info));
+        let (received, change) = measured(|| session.connection.recv_at(datagram, info, at));
         session.held_bytes += change;
         self.memory
             .add(self.post.thread(), change, session.held_bytes);

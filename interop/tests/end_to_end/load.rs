@@ -60,7 +60,8 @@ fn mebibytes(bytes: usize) -> f64 {
 
 /// So many connections at once, twice; half of them end without a word.
 fn connections(count: usize, idle_timeout: &str) {
-    let server = serve(&["--idle-timeout", idle_timeout]);
+    // The allocator keeps what each thread has had; the waves could come to different ones.
+    let server = serve(&["--idle-timeout", idle_timeout, "--threads", "1"]);
     let wave = |count| {
         let before = server.resident_bytes();
         let mut crowd = http3(&server);

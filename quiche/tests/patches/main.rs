@@ -21,6 +21,7 @@ mod qlog_interval;
 mod qlog_packet_lost;
 mod qlog_recovery_parameters;
 mod rebinding;
+mod received_time;
 mod sent_buffers;
 mod stream_header;
 mod stream_without_data;

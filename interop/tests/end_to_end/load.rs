@@ -372,7 +372,8 @@ fn forged_initials_leave_no_trace() {
     let server = serve(&["--qlog-dir", "{}/qlog"]);
     forge(&server, 10);
     assert!(is_served(&server));
-    assert_eq!(names(&server.path("qlog")).len(), 1);
+    // Another thread may still be reading one.
+    assert!(soon(|| names(&server.path("qlog")).len() == 1));
 }
 
 #[test]

@@ -55,7 +55,7 @@ enum Benchmark {
     Simulator,
     /// Megabytes of qlog per CPU second, and memory
     Analysis,
-    /// Requests, bytes and memory of servers on the loopback interface
+    /// Requests, CPU time and memory of servers, on the loopback interface and over a path; 20 minutes
     Server,
     /// CPU time of a build from nothing; compiles BoringSSL again, in a folder of its own
     Build,

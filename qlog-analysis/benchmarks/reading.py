@@ -30,6 +30,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+# As the commands do.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import msgspec
 import polars as pl
 

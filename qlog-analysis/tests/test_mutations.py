@@ -241,10 +241,11 @@ def read_rows(trace: reader.Trace) -> Iterator[Row]:
 def unfilled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has metrics as they are logged."""
 
-    def as_logged(metrics: pl.DataFrame) -> pl.DataFrame:
-        return metrics
+    def as_logged(parts: list[pl.DataFrame], pacing: float) -> list[pl.DataFrame]:
+        metrics = pl.concat(parts, how="diagonal")
+        return [metrics.with_columns(pl.col("pacing_bps") * pacing)]
 
-    monkeypatch.setattr(reader, "_fill", as_logged)
+    monkeypatch.setattr(reader, "_filled", as_logged)
 
 
 @pytest.mark.usefixtures("unfilled")

@@ -39,6 +39,28 @@ def test_metrics_are_filled_forward(tmp_path: Path) -> None:
     assert metrics["lost_packets"].to_list() == [None, None, 3]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_blocks_are_filled_as_the_whole_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    trace = TraceText()
+    trace.first_metrics()
+    for n in range(1, 200):
+        trace.metrics(float(n), bytes_in_flight=n)
+        if n % 40 == 0:
+            trace.metrics(n + 0.5, congestion_window=n, ssthresh=[NONE_YET, 27000][n % 80 == 0])
+        if n == 100:
+            trace.metrics(n + 0.5, min_rtt=49.0, smoothed_rtt=49.0, latest_rtt=49.0)
+    if late:
+        trace.metrics(50.25, congestion_window=7)
+    whole = read(tmp_path, trace)
+    monkeypatch.setattr(container, "BLOCK_BYTES", 500)
+    blocks = read(tmp_path, trace)
+    assert blocks.metrics.n_chunks() > 10 or late
+    assert blocks.unordered == whole.unordered == late
+    assert blocks.metrics.equals(whole.metrics)
+
+
 def test_fields_that_appear_late_are_kept(tmp_path: Path) -> None:
     trace = TraceText()
     for n in range(5000):

@@ -11,7 +11,19 @@ judges claims, `drawing` makes figures, `reports` makes the pages that people re
 is the command line.
 """
 
-from qlog_analysis.library import Log, load, load_all
-from qlog_analysis.metrics.summary import Summary
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qlog_analysis.library import Log, load, load_all
+    from qlog_analysis.metrics.summary import Summary
 
 __all__ = ["Log", "Summary", "load", "load_all"]
+
+
+def __getattr__(name: str) -> Any:
+    # The commands say how numpy is to start before anything imports it.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from qlog_analysis import library
+
+    return getattr(library, name)

@@ -7,6 +7,7 @@ that are missing are None.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -139,10 +140,24 @@ def _with(table: pl.DataFrame, *names: str) -> pl.DataFrame:
     return table
 
 
+@lru_cache(maxsize=32)
+def _repeated(packet_type: str, rows: int) -> pl.Series:
+    return pl.Series("packet_type", [packet_type], pl.String).new_from_index(0, rows)
+
+
+def _types(types: list[str | None]) -> pl.Series:
+    """The column of packets' types; after the handshake all are the same and share memory."""
+    first = types[0] if types else None
+    if first is None or types.count(first) < len(types):
+        return pl.Series("packet_type", types, pl.String)
+    # Lengths differ from block to block, but few powers of two hold them.
+    return _repeated(first, 1 << (len(types) - 1).bit_length()).head(len(types))
+
+
 def _packets(packets: Sequence[_Packet | _Received]) -> pl.DataFrame:
     columns = {
         "time_ms": [packet.time for packet in packets],
-        "packet_type": [packet.data.header.packet_type for packet in packets],
+        "packet_type": _types([packet.data.header.packet_type for packet in packets]),
         "packet_number": [packet.data.header.packet_number for packet in packets],
         "length_bytes": [packet.data.raw and packet.data.raw.length for packet in packets],
     }
@@ -154,7 +169,7 @@ def _sent(packets: Sequence[_Packet]) -> tuple[pl.DataFrame]:
 
 
 def _received(packets: Sequence[_Received]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    columns: dict[str, list[Any]] = {name: [] for name in schemas.ACKS}
+    columns: dict[str, Any] = {name: [] for name in schemas.ACKS}
     times, types, firsts, lasts = columns.values()
     for packet in packets:
         for frame in packet.data.frames or ():
@@ -165,6 +180,7 @@ def _received(packets: Sequence[_Received]) -> tuple[pl.DataFrame, pl.DataFrame]
                     types.append(packet.data.header.packet_type)
                     firsts.append(pair[0])
                     lasts.append(pair[-1])
+    columns["packet_type"] = _types(types)
     acks = _with(pl.DataFrame(columns, schema=schemas.ACKS), "packet_type")
     return _with(_packets(packets), "packet_type"), acks
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -262,19 +263,25 @@ class _Tables:
         failed += lines.filter(~whole).to_list()
         return parts, bad + _count_strays(lines.filter(whole)), failed
 
-    def finish(self) -> tuple[list[pl.DataFrame], int]:
-        """The tables in order of time, and the number of rows that were out of order."""
+    def finish(self, pacing: float) -> tuple[list[pl.DataFrame], int]:
+        """The tables in order of time, and the number of rows that were out of order.
+
+        Pacing rates are multiplied by `pacing`.
+        """
         parts, self._parts = self._parts, []
-        # From the back, where a list gives up its items quickly; the parts are not needed again.
-        tables = [pl.concat(parts.pop(), how="diagonal") for _ in range(len(parts))][::-1]
+        tables: list[pl.DataFrame] = []
         unordered = 0
-        for number, table in enumerate(tables):
-            time = table["time_ms"]
-            late = int((time < time.cum_max()).sum())
+        # From the back, where a list gives up its items quickly; the parts are not needed again.
+        parts.reverse()
+        while parts:
+            own = parts.pop()
+            late = _late(own)
             if late:
-                tables[number] = table.sort("time_ms", maintain_order=True)
+                own = [pl.concat(own, how="diagonal").sort("time_ms", maintain_order=True)]
+            filled = _filled(own, pacing) if "pacing_bps" in own[0].columns else own
+            tables.append(pl.concat(filled, how="diagonal"))
             # Acknowledgements come from received packets, which are counted already.
-            unordered += 0 if "first" in table.columns else late
+            unordered += 0 if "first" in tables[-1].columns else late
         return tables, unordered
 
 
@@ -381,20 +388,15 @@ class _Reading:
         ]
 
     def _trace_of(self, path: Path, group: str, several: bool, connection: _Tables) -> Trace:
-        tables, unordered = connection.finish()
+        # Translated events are in the drafts' units already.
+        pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
+        tables, unordered = connection.finish(pacing)
         if self._start_ms is not None:
             tables = [table.with_columns(pl.col("time_ms") - self._start_ms) for table in tables]
         sent, received, acks, metrics, states, losses, _, acked = tables
         converter = self._header.get(CONVERTED)
         if isinstance(converter, dict) and converter.get(STAND_INS):
             sent = sent.clear()
-        # Another name for the largest of them would keep its columns while they are filled.
-        del tables
-        # Translated events are in the drafts' units already.
-        pacing = self._dialect.pacing_bits if self._dialect.native else 1.0
-        metrics.replace_column(
-            metrics.get_column_index("pacing_bps"), metrics["pacing_bps"] * pacing
-        )
         return Trace(
             path=path,
             header=self._header,
@@ -408,7 +410,7 @@ class _Reading:
             received=received,
             # If both are logged, they say the same.
             acks=acked if acks.is_empty() else acks,
-            metrics=_fill(metrics),
+            metrics=metrics,
             states=states,
             losses=losses,
             records=self._records,
@@ -479,18 +481,85 @@ def _count_strays(lines: pl.Series) -> int:
     return int((~lines.str.contains('"name"', literal=True)).sum())
 
 
-def _fill(metrics: pl.DataFrame) -> pl.DataFrame:
+_EMPTY = pl.Series(dtype=pl.Null)
+
+
+def _late(parts: list[pl.DataFrame]) -> int:
+    """The number of rows whose time is before that of a row above them."""
+    times = [part["time_ms"] for part in parts if len(part)]
+    in_order = all(time.is_sorted() for time in times)
+    if in_order and all(one[-1] <= other[0] for one, other in pairwise(times)):
+        return 0
+    time = pl.concat(times)
+    return int((time < time.cum_max()).sum())
+
+
+class _Constants:
+    """Columns that have one value, of which those with the same value share their memory."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[str, pl.Series]] = {}
+
+    def column(self, name: str, value: Any, dtype: pl.DataType, rows: int) -> pl.Series:
+        """A column of this value."""
+        # Zero and minus zero are equal, but are written differently.
+        text = repr(value)
+        known, column = self._last.get(name, ("", _EMPTY))
+        if known != text or len(column) < rows:
+            column = pl.Series(name, [value], dtype).new_from_index(0, 2 * rows)
+            self._last[name] = text, column
+        return column.head(rows)
+
+
+def _filled(parts: list[pl.DataFrame], pacing: float) -> list[pl.DataFrame]:
     """Fills metrics forward, since changes are logged, and removes values that stand for "none".
 
-    This is done column by column within the table, which is by far the largest.
+    The first part has all columns; others may lack those in which nothing changed. A column that
+    stays as it was takes no memory of its own, which is most of what the largest table would take.
+    Parts are taken out of the list as they are filled.
     """
-    for place, name in enumerate(metrics.columns):
-        if name != "time_ms":
-            metrics.replace_column(place, metrics[name].fill_null(strategy="forward"))
-    # Until the first sample quiche logs its initial RTT of 333 ms, but no latest_rtt.
+    schema = parts[0].schema
+    last: dict[str, Any] = {}
+    constants = _Constants()
+    filled: list[pl.DataFrame] = []
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        rows = len(part)
+        if not rows:
+            filled.append(part)
+            continue
+        columns = []
+        for name, dtype in schema.items():
+            if name not in part.columns:
+                value = last.get(name)
+                if name == "ssthresh_bytes" and (value is None or value >= NO_SSTHRESH):
+                    value = math.nan
+                columns.append(constants.column(name, value, dtype, rows))
+                continue
+            column = part[name]
+            if name == "pacing_bps":
+                column = column * pacing
+            if column.null_count():
+                column = column.fill_null(strategy="forward")
+                before = last.get(name)
+                if before is not None and column.null_count():
+                    column = column.fill_null(before)
+            last[name] = column[-1]
+            if name == "ssthresh_bytes":
+                column = pl.select(
+                    pl.when(column < NO_SSTHRESH).then(column).otherwise(math.nan).alias(name)
+                ).to_series()
+            columns.append(column)
+        filled.append(_with_samples(pl.DataFrame(columns)))
+    return filled
+
+
+def _with_samples(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Filled metrics without the initial RTT of 333 ms that quiche logs until the first sample."""
+    if not metrics["latest_rtt_ms"].null_count():
+        return metrics
     sampled = pl.col("latest_rtt_ms").is_not_null()
-    ssthresh = pl.col("ssthresh_bytes")
     return metrics.with_columns(
-        *(pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")),
-        pl.when(ssthresh < NO_SSTHRESH).then(ssthresh).otherwise(math.nan).alias("ssthresh_bytes"),
+        pl.when(sampled).then(pl.col(name)) for name in ("min_rtt_ms", "smoothed_rtt_ms")
     )

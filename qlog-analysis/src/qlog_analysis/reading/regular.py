@@ -93,6 +93,7 @@ class Regular:
         """The events of a block of whole records, or None if it is not regular."""
         if self._decoder is None:
             return None
+        # Four times as fast as `count` of bytes.
         records = int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord(separator))) + 1
         records -= block.startswith(separator) + block.endswith(separator)
         try:

@@ -24,6 +24,12 @@ const CHECKS_APART: Duration = Duration::from_millis(1500);
 const CHECKS_APART_RTTS: f64 = 4.0;
 const SMALL_RISE: f64 = 0.125;
 
+/// Half of the window frees a queue of so much at least; if the RTT falls by less than this part, the
+/// delay is not the flow's own, and a check that was only due becomes a suspicion.
+const UNANSWERED: f64 = 0.25;
+/// With this part of what half of the window takes at the present rate, all of it was queued.
+const ANSWERED: f64 = 0.75;
+
 /// The reason for a [`Check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -225,7 +231,22 @@ impl Canter {
         let rise_s = rise.as_secs_f64();
         let backlog = check.restore_packets / self.reference.seconds() * rise_s;
         let least_backlog = if is_stuck { 0.5 } else { alpha };
-        if check.reason == Reason::Stale || backlog <= least_backlog {
+        let freed_s = |pps: f64| check.restore_packets / 2.0 / pps.max(1.0);
+        let before_s = check.rtt_before.as_secs_f64();
+        let is_unanswered = check.reason == Reason::Stale && {
+            let rate = self.capacity.pps().unwrap_or(self.pps).max(self.pps);
+            let change_s = (before_s - seen.level.as_secs_f64()).abs();
+            change_s < UNANSWERED * rise_s.min(freed_s(rate))
+        };
+        // The RTT fell with the window: the queue is the flow's own, however much is left of it.
+        let is_answered = check.reason == Reason::Unresponsive
+            && before_s - seen.level.as_secs_f64() > ANSWERED * freed_s(self.pps);
+        let is_suspicious = match check.reason {
+            Reason::Stale => is_unanswered,
+            Reason::Unresponsive => !is_answered,
+            Reason::Rising | Reason::Stuck => true,
+        };
+        if !is_suspicious || backlog <= least_backlog {
             self.candidate = None;
             if check.reason == Reason::Rising {
                 self.ramp.on_mistake(now);
@@ -288,7 +309,10 @@ impl Canter {
             hold_until: due + rtt * 4,
             low: Duration::MAX,
             high: Duration::ZERO,
-            reason: check.reason,
+            reason: match check.reason {
+                Reason::Stale => Reason::Unresponsive,
+                reason => reason,
+            },
         });
     }
 }

@@ -587,7 +587,9 @@ impl Canter {
         self.window_packets = bounded(grown.min(self.limit_packets));
     }
 
+    /// The path may be another one: BaseRTT begins anew (RFC 9002 §5.2), and so does startup.
     fn on_persistent_congestion(&mut self) {
+        self.reference = Reference::default();
         self.set_window(0.0);
         self.start_again();
         self.round.restart();

@@ -23,6 +23,9 @@ const STUCK_SPREAD_PACKETS: f64 = 2.0;
 const CHECKS_APART: Duration = Duration::from_millis(1500);
 const CHECKS_APART_RTTS: f64 = 4.0;
 const SMALL_RISE: f64 = 0.125;
+/// So many checks in a row that see the same smaller rise raise the reference though rounds between
+/// them differ: jitter moves their smallest RTTs, and a queue of others would not stay the same.
+const SAME_CHECKS: u32 = 4;
 
 /// Half of the window frees a queue of so much at least; if the RTT falls by less than this part, the
 /// delay is not the flow's own, and a check that was only due becomes a suspicion.
@@ -139,6 +142,8 @@ pub(super) struct Candidate {
     /// The smallest and largest of the rounds' smallest RTTs since.
     pub(super) low: Duration,
     pub(super) high: Duration,
+    /// Checks in a row that saw the level.
+    pub(super) seen: u32,
     pub(super) reason: Reason,
 }
 
@@ -233,7 +238,9 @@ impl Canter {
         let least_backlog = if is_stuck { 0.5 } else { alpha };
         let freed_s = |pps: f64| check.restore_packets / 2.0 / pps.max(1.0);
         let before_s = check.rtt_before.as_secs_f64();
-        let is_unanswered = check.reason == Reason::Stale && {
+        // Strong jitter hides the answer; probes see to that.
+        let can_tell = check.reason == Reason::Stale && !self.noise.is_strong(self.pps);
+        let is_unanswered = can_tell && {
             let rate = self.capacity.pps().unwrap_or(self.pps).max(self.pps);
             let change_s = (before_s - seen.level.as_secs_f64()).abs();
             change_s < UNANSWERED * rise_s.min(freed_s(rate))
@@ -267,6 +274,7 @@ impl Canter {
             return;
         }
         let is_small = rise_s < reference.as_secs_f64() * SMALL_RISE;
+        let mut times_seen = 1;
         if let Some(first) = self.candidate {
             let tolerance = Duration::from_millis(4).max(reference / 16);
             let tolerance = (rise / 4).max(Duration::from_micros(500)).min(tolerance);
@@ -274,10 +282,13 @@ impl Canter {
             let was_lost = self
                 .congested_at
                 .is_some_and(|at| now.saturating_duration_since(at) < 2 * CHECKS_APART);
-            if level.abs_diff(first.level) <= tolerance
-                && first.moved() <= tolerance.max(jitter)
-                && (is_small || !was_lost)
-            {
+            let is_same = level.abs_diff(first.level) <= tolerance;
+            if is_same {
+                times_seen = first.seen.saturating_add(1);
+            }
+            let stood_still =
+                first.moved() <= tolerance.max(jitter) || (is_small && times_seen >= SAME_CHECKS);
+            if is_same && stood_still && (is_small || !was_lost) {
                 let level = (level + first.level) / 2;
                 if is_small {
                     self.reference.raise(level);
@@ -309,6 +320,7 @@ impl Canter {
             hold_until: due + rtt * 4,
             low: Duration::MAX,
             high: Duration::ZERO,
+            seen: times_seen,
             reason: match check.reason {
                 Reason::Stale => Reason::Unresponsive,
                 reason => reason,

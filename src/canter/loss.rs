@@ -56,6 +56,10 @@ const TRIAL_LOSSES: f64 = 8.0;
 /// Losses go on if their part stays above this part of what it was before the window was cut.
 const GOES_ON: f64 = 0.5;
 
+/// A cut that leaves the rate of delivery above this part of the way from the window's part to all of
+/// it only took away what was lost: the path is full.
+const FULL_PATH: f64 = 0.5;
+
 /// The time in which tolerance above the usual is forgotten.
 const MEMORY_S: f64 = 30.0;
 
@@ -146,8 +150,14 @@ impl LossAllowance {
     }
 
     /// A round ended with so many packets acknowledged and lost. True if losses went on after the
-    /// last cut as before: it was a mistake.
-    pub(super) fn on_round(&mut self, acked: f64, lost: f64, passed_s: f64) -> bool {
+    /// last cut as before, though the path is not full: it was a mistake.
+    pub(super) fn on_round(
+        &mut self,
+        acked: f64,
+        lost: f64,
+        passed_s: f64,
+        is_path_full: bool,
+    ) -> bool {
         let total = acked + lost;
         if total <= 0.0 {
             return false;
@@ -169,7 +179,7 @@ impl LossAllowance {
             return false;
         }
         let ratio = trial.lost / seen;
-        let goes_on = ratio > trial.ratio_before * GOES_ON;
+        let goes_on = ratio > trial.ratio_before * GOES_ON && !is_path_full;
         if goes_on {
             let raised = RAISE * ratio.max(TOLERATED);
             self.tolerated = self.tolerated.max(raised).min(MOST_TOLERATED);
@@ -219,7 +229,26 @@ pub(super) enum Cause {
     Mark,
 }
 
+/// A cut of the window that may prove a mistake.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    cause: Cause,
+    /// The window before it.
+    window_packets: f64,
+    /// The rate of delivery before it.
+    pps: f64,
+}
+
 impl Canter {
+    /// True if as much is delivered as before the last cut: a path that loses packets at random
+    /// delivers less of a smaller window.
+    pub(super) fn is_path_full(&self) -> bool {
+        self.cut.is_some_and(|cut| {
+            let part = (self.window_packets / cut.window_packets).min(1.0);
+            self.pps > cut.pps * (part + (1.0 - part) * FULL_PATH)
+        })
+    }
+
     /// The reason to take a packet's loss for congestion, if there is one.
     pub(super) fn cause_of_loss(&mut self, is_queue_full: bool) -> Option<Cause> {
         let is_startup = matches!(self.mode, Mode::Startup(_));
@@ -277,7 +306,11 @@ impl Canter {
             }
             Mode::Cruise | Mode::Check(_) | Mode::Probe(_) => {
                 let may_be_mistaken = matches!(cause, Cause::FullQueue | Cause::TooMany);
-                self.cut = may_be_mistaken.then_some((cause, window));
+                self.cut = may_be_mistaken.then_some(Cut {
+                    cause,
+                    window_packets: window,
+                    pps: self.pps,
+                });
                 self.cruise
                     .set_wall((!self.is_queue_seen()).then_some(window));
                 let part = if self.options.is_strict {
@@ -294,21 +327,21 @@ impl Canter {
     }
 
     /// Takes the last cut back if losses proved to have another reason: they went on as before, or came
-    /// with a short queue.
+    /// with a short queue, and the path is not full.
     pub(super) fn undo_mistaken_cut(&mut self, goes_on: bool) {
-        let Some((cause, packets)) = self.cut else {
+        let Some(cut) = self.cut else {
             return;
         };
-        let is_mistake = match cause {
-            Cause::FullQueue => self.queue_at_loss.has_other_reasons(),
+        let is_mistake = match cut.cause {
+            Cause::FullQueue => self.queue_at_loss.has_other_reasons() && !self.is_path_full(),
             _ => goes_on,
         };
         if !is_mistake {
             return;
         }
         self.cut = None;
-        if matches!(self.mode, Mode::Cruise) && packets > self.window_packets {
-            self.set_window(packets);
+        if matches!(self.mode, Mode::Cruise) && cut.window_packets > self.window_packets {
+            self.set_window(cut.window_packets);
             self.skipped_rounds = 2;
             self.cruise.set_wall(None);
         }
@@ -359,7 +392,7 @@ mod tests {
                     losses.on_acked(1.0, 100.0);
                 }
             }
-            losses.on_round(100.0 - lost, lost, 0.04);
+            losses.on_round(100.0 - lost, lost, 0.04, false);
         }
         cuts
     }
@@ -376,7 +409,18 @@ mod tests {
         let mut losses = LossAllowance::default();
         let cut = (0..20).any(|_| losses.on_packet_lost(100.0));
         assert!(cut && losses.is_on_trial());
-        let undone = (0..20).any(|_| losses.on_round(100.0, 0.0, 0.04));
+        let undone = (0..20).any(|_| losses.on_round(100.0, 0.0, 0.04, false));
+        assert!(!undone && !losses.is_on_trial());
+        assert_eq!(losses.tolerated, TOLERATED);
+    }
+
+    #[test]
+    fn losses_that_go_on_while_the_path_is_full_are_congestion() {
+        let mut losses = LossAllowance::default();
+        (0..20).for_each(|_| {
+            losses.on_packet_lost(100.0);
+        });
+        let undone = (0..20).any(|_| losses.on_round(50.0, 50.0, 0.04, true));
         assert!(!undone && !losses.is_on_trial());
         assert_eq!(losses.tolerated, TOLERATED);
     }
@@ -387,7 +431,7 @@ mod tests {
         (0..20).for_each(|_| {
             losses.on_packet_lost(100.0);
         });
-        let undone = (0..20).any(|_| losses.on_round(50.0, 50.0, 0.04));
+        let undone = (0..20).any(|_| losses.on_round(50.0, 50.0, 0.04, false));
         assert!(undone);
         assert_eq!(losses.tolerated, MOST_TOLERATED);
     }

@@ -40,7 +40,7 @@ use checks::{Candidate, Check, Reason};
 use compete::Competition;
 use cruise::{Cruise, Decision};
 use dip::DipDetector;
-use loss::{Cause, LossAllowance, QueueAtLoss};
+use loss::{Cause, Cut, LossAllowance, QueueAtLoss};
 use meter::{Meter, Recent};
 use noise::Noise;
 use pacer::{Pace, Pacer, host_packets};
@@ -241,8 +241,8 @@ pub struct Canter {
     losses: LossAllowance,
     queue_at_loss: QueueAtLoss,
     congested_at: Option<Instant>,
-    /// The last cut that may prove a mistake, and the window before it.
-    cut: Option<(Cause, f64)>,
+    /// The last cut that may prove a mistake.
+    cut: Option<Cut>,
     recovery: Recovery<Before>,
     persistent_congestion: PersistentCongestion,
     round: Round,
@@ -458,7 +458,10 @@ impl Canter {
         if passed_s > 0.0 {
             self.pps = meter.acked / passed_s;
         }
-        let goes_on = self.losses.on_round(meter.acked, meter.lost, passed_s);
+        let is_path_full = self.is_path_full();
+        let goes_on = self
+            .losses
+            .on_round(meter.acked, meter.lost, passed_s, is_path_full);
         self.undo_mistaken_cut(goes_on);
         let Some(least) = meter.least else { return };
         let mean = meter.sum / meter.samples;

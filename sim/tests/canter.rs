@@ -87,6 +87,30 @@ fn a_path_that_becomes_longer_is_full_again_after_two_seconds() {
 }
 
 #[test]
+fn a_path_that_becomes_longer_during_an_outage_is_full_again() {
+    // Eight milliseconds each way are between α and β at the window that persistent congestion leaves.
+    for delay in ["24ms", "28ms", "35ms"] {
+        let more = format!(
+            "outages = [{{ from = '5s', to = '6s' }}]\nchanges = [{{ at = '5s', delay = '{delay}' }}]"
+        );
+        let outcome = run("canter", &more, 9, 14);
+        assert!(outcome.used > 0.9, "{delay}: {outcome:?}");
+    }
+}
+
+#[test]
+fn delay_between_the_thresholds_that_does_not_answer_to_the_window_is_the_paths() {
+    // At the window of 4 Mbit/s some milliseconds are two to four packets.
+    for delay in ["22ms", "24ms", "26ms"] {
+        let more = format!(
+            "changes = [{{ at = '0s', rate = '4mbit' }}, {{ at = '8s', rate = '40mbit', delay = '{delay}' }}]"
+        );
+        let outcome = run("canter", &more, 25, 30);
+        assert!(outcome.used > 0.9, "{delay}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_path_that_becomes_shorter_has_no_standing_queue() {
     let changes = "changes = [{ at = '5s', delay = '10ms' }]";
     let outcome = run("canter", changes, 8, 12);

@@ -46,7 +46,8 @@ serve() {
     *) unsupported ;;
     esac
     local certs=${CERTS:-/certs} port=${PORT:-443}
-    # The runner kills what has not ended one second after SIGTERM. SERVER_PARAMS are words.
+    # What has not ended is killed one second after SIGTERM by the runner's `docker compose up
+    # --timeout 1`, and after 10 by docker's default. SERVER_PARAMS are words.
     # shellcheck disable=SC2086
     exec "${bin}gallop-server" "${flags[@]}" --root "${WWW:-/www}" \
         --listen "0.0.0.0:$port" --listen "[::]:$port" \

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// The time that a server has after SIGTERM, as in the runner.
+/// The time that a server has after SIGTERM, as by the runner's `docker compose up --timeout 1`.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The interval at which a program is polled for its end.

@@ -84,7 +84,7 @@ pub(crate) fn host_packets(rtt: Duration, window_packets: u64) -> f64 {
 pub(crate) struct SpikeSuppression {
     /// The end of the interval in progress.
     end: Option<Instant>,
-    /// What may still leave in it.
+    /// The bytes that may still leave in it.
     room_bytes: usize,
 }
 

@@ -20,7 +20,7 @@ pub(super) fn measured<T>(run: impl FnOnce() -> T) -> (T, i64) {
 /// A connection may hold this part of the memory for all.
 const PARTS: u64 = 8;
 
-/// What connections hold, of which all threads of a server know.
+/// The memory that connections hold, which all threads of a server know.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// The limit for all connections together.
@@ -55,7 +55,7 @@ impl Memory {
         self.held_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
     }
 
-    /// What all connections hold.
+    /// The bytes that all connections hold.
     pub(super) fn held_bytes(&self) -> i64 {
         self.held_bytes.load(Ordering::Relaxed)
     }

@@ -147,7 +147,7 @@ impl Post {
         }
     }
 
-    /// What other threads have handed over, at most as much as may wait.
+    /// The datagrams that other threads have handed over, at most as many as may wait.
     pub(super) fn letters(&self) -> Vec<Letter> {
         self.inbox.try_iter().take(CAPACITY).collect()
     }

@@ -131,7 +131,7 @@ fn what_is_wrong_is_named_with_line_column_and_what_is_allowed() {
         (
             "cc = \"vegas:alpha=1,beta=3,gamma=1\"",
             "cc = \"vegas:alfa=1\"",
-            "fairness.toml:21:6: vegas: unknown option `alfa`: did you mean `alpha`? the options are alpha, beta, gamma, decrease, initial_window and rtt",
+            "fairness.toml:21:6: vegas: unknown option `alfa`: did you mean `alpha`? the options are alpha, beta, gamma, decrease, initial_window, rtt and host",
         ),
         (
             "from = \"S1\"\nto = \"K\"",

@@ -238,8 +238,12 @@ impl Canter {
         let least_backlog = if is_stuck { 0.5 } else { alpha };
         let freed_s = |pps: f64| check.restore_packets / 2.0 / pps.max(1.0);
         let before_s = check.rtt_before.as_secs_f64();
-        // Strong jitter hides the answer; probes see to that.
-        let can_tell = check.reason == Reason::Stale && !self.noise.is_strong(self.pps);
+        // Strong jitter hides the answer; probes see to that. And the flow's own bursts delay most
+        // packets, but not the first of them.
+        let least_rise_s = seen.least.saturating_sub(reference).as_secs_f64() - slack_s;
+        let can_tell = check.reason == Reason::Stale
+            && !self.noise.is_strong(self.pps)
+            && check.restore_packets / self.reference.seconds() * least_rise_s > alpha;
         let is_unanswered = can_tell && {
             let rate = self.capacity.pps().unwrap_or(self.pps).max(self.pps);
             let change_s = (before_s - seen.level.as_secs_f64()).abs();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use gallop::Algorithm;
 use gallop::catalog::CATALOG;
 use gallop::controller::{
-    Ack, CongestionMarks, Controller, Figure, Loss, PacketInfo, PathConfig, SentPacket,
+    Ack, CongestionMarks, Controller, Figure, Loss, MAXIMUM_WINDOW_PACKETS, MINIMUM_WINDOW_PACKETS,
+    PacketInfo, PathConfig, SentPacket,
 };
 use gallop::stack::Factory;
 use gallop::stack::s2n_quic::{Adapter, Sent};
@@ -174,42 +175,43 @@ fn every_controller_fills_the_path_and_delay_based_ones_keep_the_queue_short() {
     }
 }
 
-/// A controller with a window of two datagrams, which keeps the last acknowledgment delay.
+/// A controller with a window of so many datagrams, which keeps the last acknowledgment delay.
 #[derive(Clone, Debug)]
-struct Two {
+struct Fixed {
+    window_packets: usize,
     datagram_bytes: usize,
     ack_delay: Option<Duration>,
 }
 
-impl Two {
-    fn adapter() -> (Adapter, usize) {
-        let address = SocketAddress::default();
-        let path = PathInfo::new(&mtu::Config::default(), &address);
-        let datagram_bytes = path.max_datagram_size.into();
-        let build = |path: &PathConfig| -> Box<dyn Controller> {
-            Box::new(Two {
-                datagram_bytes: path.max_datagram_size_bytes,
-                ack_delay: None,
-            })
-        };
-        (
-            Factory(build).new_congestion_controller(path),
-            datagram_bytes,
-        )
-    }
+/// An adapter with such a window, and the size of its datagrams.
+fn fixed_adapter<const WINDOW_PACKETS: usize>() -> (Adapter, usize) {
+    let address = SocketAddress::default();
+    let path = PathInfo::new(&mtu::Config::default(), &address);
+    let datagram_bytes = path.max_datagram_size.into();
+    let build = |path: &PathConfig| -> Box<dyn Controller> {
+        Box::new(Fixed {
+            window_packets: WINDOW_PACKETS,
+            datagram_bytes: path.max_datagram_size_bytes,
+            ack_delay: None,
+        })
+    };
+    (
+        Factory(build).new_congestion_controller(path),
+        datagram_bytes,
+    )
 }
 
-impl Controller for Two {
+impl Controller for Fixed {
     fn on_packet_sent(&mut self, _packet: &SentPacket) {}
     fn on_packets_acked(&mut self, ack: &Ack, _packets: &[PacketInfo]) {
-        assert!(ack.measures_rtt);
+        assert!(ack.measures_rtt || ack.ack_delay.is_none());
         self.ack_delay = ack.ack_delay;
     }
     fn on_packets_lost(&mut self, _loss: &Loss, _packets: &[PacketInfo]) {}
     fn on_congestion_marks(&mut self, _marks: &CongestionMarks) {}
     fn on_mtu_update(&mut self, _max_datagram_size_bytes: usize) {}
     fn window_bytes(&self) -> usize {
-        2 * self.datagram_bytes
+        self.window_packets * self.datagram_bytes
     }
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         if let Some(delay) = self.ack_delay {
@@ -221,7 +223,7 @@ impl Controller for Two {
 /// A window of two datagrams that is sent again and again, and the window that s2n-quic is told, in
 /// datagrams, after ACKs with such RTTs and delays.
 fn windows(samples: &[(Duration, Duration)], lost: Option<usize>) -> Vec<usize> {
-    let (mut adapter, bytes) = Two::adapter();
+    let (mut adapter, bytes) = fixed_adapter::<2>();
     let mut rtt = RttEstimator::new(Duration::from_millis(333));
     rtt.on_max_ack_delay(MaxAckDelay::RECOMMENDED);
     let mut now = Duration::ZERO;
@@ -283,10 +285,34 @@ fn no_window_is_lifted_again_once_it_lost_a_packet() {
     assert_eq!(windows(&samples, Some(1)), [2, 10, 10, 10]);
 }
 
+/// As s2n-quic takes it from an ACK frame: any peer can write any delay.
+#[derive(Clone, Copy, Debug)]
+struct RttSample {
+    sample_us: u64,
+    delay_us: u64,
+    is_confirmed: bool,
+}
+
+impl RttSample {
+    fn update(self, rtt: &mut RttEstimator, now: Timestamp) {
+        rtt.update_rtt(
+            Duration::from_micros(self.delay_us),
+            Duration::from_micros(self.sample_us),
+            now,
+            self.is_confirmed,
+            if self.is_confirmed {
+                PacketNumberSpace::ApplicationData
+            } else {
+                PacketNumberSpace::Handshake
+            },
+        );
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Sent(u16, Option<bool>),
-    Rtt,
+    Rtt(RttSample),
     Ack(u32),
     Lost(bool),
     Marks(u64),
@@ -294,10 +320,21 @@ enum Call {
     Discarded(u16),
 }
 
+fn rtt_sample() -> impl Strategy<Value = RttSample> {
+    let time_us = || prop_oneof![Just(0), 0..300_000u64, 0..u64::from(u32::MAX)];
+    (time_us(), time_us(), any::<bool>()).prop_map(|(sample_us, delay_us, is_confirmed)| {
+        RttSample {
+            sample_us,
+            delay_us,
+            is_confirmed,
+        }
+    })
+}
+
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         6 => (any::<u16>(), any::<Option<bool>>()).prop_map(|(bytes, limited)| Call::Sent(bytes, limited)),
-        3 => Just(Call::Rtt),
+        3 => rtt_sample().prop_map(Call::Rtt),
         4 => (0..1_000_000u32).prop_map(Call::Ack),
         2 => any::<bool>().prop_map(Call::Lost),
         1 => any::<u64>().prop_map(Call::Marks),
@@ -306,13 +343,64 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
+/// Makes the calls at times that go back too, and checks the adapter after each, with the size of
+/// its datagrams.
+fn make(
+    mut adapter: Adapter,
+    mut datagram_bytes: usize,
+    calls: &[(u64, Call)],
+    check: impl Fn(&Adapter, usize) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let nobody = &mut Nothing;
+    let mut rtt = RttEstimator::new(Duration::from_millis(333));
+    rtt.on_max_ack_delay(MaxAckDelay::RECOMMENDED);
+    let start = at(Duration::ZERO);
+    let first = adapter.on_packet_sent(start, 1200, None, &rtt, nobody);
+    let (mut last, mut sent_at) = (first, start);
+    for &(at_us, call) in calls {
+        let now = at(Duration::from_micros(at_us));
+        match call {
+            Call::Sent(bytes, limited) => {
+                last = adapter.on_packet_sent(now, bytes.into(), limited, &rtt, nobody);
+                sent_at = now;
+            }
+            Call::Rtt(sample) => {
+                sample.update(&mut rtt, now);
+                adapter.on_rtt_update(sent_at, now, &rtt, nobody);
+            }
+            Call::Ack(bytes) => {
+                let random = &mut Nothing;
+                adapter.on_ack(sent_at, bytes as usize, last, &rtt, random, now, nobody);
+            }
+            Call::Lost(persistent) => {
+                let random = &mut Nothing;
+                adapter.on_packet_lost(1200, last, persistent, true, random, now, nobody);
+            }
+            Call::Marks(count) => adapter.on_explicit_congestion(count, now, nobody),
+            Call::Mtu(bytes) => {
+                adapter.on_mtu_update(bytes, nobody);
+                datagram_bytes = if bytes > 0 {
+                    bytes.into()
+                } else {
+                    datagram_bytes
+                };
+            }
+            Call::Discarded(bytes) => adapter.on_packet_discarded(bytes.into(), nobody),
+        }
+        check(&adapter, datagram_bytes)?;
+        let _ = (adapter.earliest_departure_time(), adapter.send_quantum());
+        adapter = adapter.clone();
+    }
+    Ok(())
+}
+
 proptest! {
     /// The field of the ACK frame counts eight microseconds, and s2n-quic takes it for microseconds.
     #[test]
     fn the_peers_acknowledgment_delay_is_told(
         samples in proptest::collection::vec((10..300_000u64, 0..25_000u64), 2..50),
     ) {
-        let (mut adapter, _) = Two::adapter();
+        let (mut adapter, _) = fixed_adapter::<2>();
         let mut rtt = RttEstimator::new(Duration::from_millis(333));
         rtt.on_max_ack_delay(MaxAckDelay::RECOMMENDED);
         let mut now = Duration::ZERO;
@@ -345,37 +433,35 @@ proptest! {
     }
 
     #[test]
-    fn any_calls_in_any_order_leave_a_window(calls in proptest::collection::vec((0..200_000u64, call()), 0..80)) {
+    fn any_calls_in_any_order_leave_a_window_within_its_limits(
+        calls in proptest::collection::vec((0..200_000u64, call()), 0..80),
+    ) {
         for entry in CATALOG {
-            let (mut adapter, mut datagram_bytes) = adapter(entry.name);
-            let rtt = RttEstimator::new(Duration::from_millis(1));
-            let start = at(Duration::ZERO);
-            let mut last = (adapter.on_packet_sent(start, 1200, None, &rtt, &mut Nothing), start);
-            for &(at_us, call) in &calls {
-                // Times go back, too.
-                let now = at(Duration::from_micros(at_us));
-                match call {
-                    Call::Sent(bytes, limited) => {
-                        last = (adapter.on_packet_sent(now, bytes.into(), limited, &rtt, &mut Nothing), now);
-                    }
-                    Call::Rtt => adapter.on_rtt_update(last.1, now, &rtt, &mut Nothing),
-                    Call::Ack(bytes) => {
-                        adapter.on_ack(last.1, bytes as usize, last.0, &rtt, &mut Nothing, now, &mut Nothing);
-                    }
-                    Call::Lost(persistent) => {
-                        adapter.on_packet_lost(1200, last.0, persistent, true, &mut Nothing, now, &mut Nothing);
-                    }
-                    Call::Marks(count) => adapter.on_explicit_congestion(count, now, &mut Nothing),
-                    Call::Mtu(bytes) => {
-                        adapter.on_mtu_update(bytes, &mut Nothing);
-                        datagram_bytes = if bytes > 0 { bytes.into() } else { datagram_bytes };
-                    }
-                    Call::Discarded(bytes) => adapter.on_packet_discarded(bytes.into(), &mut Nothing),
-                }
-                prop_assert!(adapter.congestion_window() as usize >= 2 * datagram_bytes, "{}", entry.name);
-                let _ = adapter.earliest_departure_time();
-                adapter = adapter.clone();
-            }
+            let (adapter, datagram_bytes) = adapter(entry.name);
+            make(adapter, datagram_bytes, &calls, |adapter, datagram_bytes| {
+                let window = u64::from(adapter.congestion_window()) / datagram_bytes as u64;
+                prop_assert!(window >= MINIMUM_WINDOW_PACKETS, "{}: {adapter:?}", entry.name);
+                prop_assert!(window <= MAXIMUM_WINDOW_PACKETS, "{}: {adapter:?}", entry.name);
+                Ok(())
+            })?;
         }
+    }
+
+    /// The catalogue's controllers never have such a window; one of one's own may.
+    #[test]
+    fn a_window_of_zero_bytes_holds_every_packet_back(
+        calls in proptest::collection::vec((0..200_000u64, call()), 0..80),
+    ) {
+        // A lifted window is not the controller's.
+        let calls: Vec<_> = calls
+            .into_iter()
+            .filter(|(_, call)| !matches!(call, Call::Sent(_, Some(false))))
+            .collect();
+        let (adapter, datagram_bytes) = fixed_adapter::<0>();
+        make(adapter, datagram_bytes, &calls, |adapter, _| {
+            prop_assert_eq!(adapter.congestion_window(), 0);
+            prop_assert!(adapter.is_congestion_limited());
+            Ok(())
+        })?;
     }
 }
